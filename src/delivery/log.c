@@ -13,7 +13,8 @@
  * - Only timers without a tenant may go here: a tenant is not the operator.
  * - How many are on the way, and how many a second, is bounded for each origin as for a webhook's.
  *
- * A thread of its own waits for the output, so a reader that stops reading holds up nothing else.
+ * A thread of its own, which the first line starts, waits for the output. So a reader that stops
+ * reading holds up nothing else.
  * No write waits for the reader. A delivery that finds none within the time-out
  * of its timer has failed, and so has one whose write fails.
  */
@@ -39,6 +40,7 @@
 
 struct log_sender {
     struct sender_options options;
+    bool has_thread;
     pthread_t thread;
     struct mailbox mailbox; /* deliveries, and `stop` */
     struct list stop;
@@ -295,14 +297,17 @@ static enum error_code log_start(const struct sender_options *options, void **re
         return error_set(ret_error, ERROR_IO, "no descriptor left for log: targets");
     }
     output_open(&log->output, STDOUT_FILENO);
-    if (thread_start(&log->thread, log_run, log, "log") != 0) {
-        output_close(&log->output);
-        mailbox_deinit(&log->mailbox);
-        free(log);
-        return error_set(ret_error, ERROR_IO, "no thread left for log: targets");
-    }
     *ret_self = log;
     return ERROR_NONE;
+}
+
+static enum error_code log_begin(void *self, struct error *ret_error)
+{
+    struct log_sender *log = self;
+
+    log->has_thread = thread_start(&log->thread, log_run, log, "log") == 0;
+    return log->has_thread ? ERROR_NONE
+                           : error_set(ret_error, ERROR_IO, "no thread left for log: targets");
 }
 
 static enum error_code log_check(void *self, struct bytes tenant, struct bytes text,
@@ -330,7 +335,8 @@ static void log_stop(void *self)
     struct log_sender *log = self;
 
     mailbox_post(&log->mailbox, &log->stop);
-    pthread_join(log->thread, NULL);
+    if (log->has_thread)
+        pthread_join(log->thread, NULL);
     do { /* `done` may post */
         log_take(log);
         LIST_FOR_EACH (&log->waiting, link)
@@ -346,6 +352,7 @@ static void log_stop(void *self)
 
 const struct sender sender_log = {
     .start = log_start,
+    .begin = log_begin,
     .check = log_check,
     .post = log_post,
     .stop = log_stop,

@@ -50,6 +50,7 @@ static void log_fixture_init(struct log_fixture *fixture)
     assert_int_equal(dup2(fixture->pipe[1], STDOUT_FILENO), STDOUT_FILENO);
     close(fixture->pipe[1]);
     assert_int_equal(sender_log.start(&options, &fixture->log, NULL), ERROR_NONE);
+    assert_int_equal(sender_log.begin(fixture->log, NULL), ERROR_NONE);
 }
 
 static void log_fixture_deinit(struct log_fixture *fixture)
@@ -69,6 +70,7 @@ static void log_fixture_redirect(struct log_fixture *fixture, int file)
     sender_log.stop(fixture->log);
     assert_int_equal(dup2(file, STDOUT_FILENO), STDOUT_FILENO);
     assert_int_equal(sender_log.start(&options, &fixture->log, NULL), ERROR_NONE);
+    assert_int_equal(sender_log.begin(fixture->log, NULL), ERROR_NONE);
 }
 
 static struct delivery *log_delivery_create(const struct timer_texts *texts)

@@ -4,15 +4,21 @@
 #include "sys/clock.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { SENDERS_POSTPONE_MS = 1000 }; /* pause after the system refused a thread */
+
 struct senders {
     struct sender_options options;
+    pthread_mutex_t lock; /* held while a sender begins */
     size_t count;
     struct sender_running {
         const struct sender *sender;
         void *self;
+        atomic_bool has_begun;
     } running[TARGET_KIND_COUNT];
     size_t by_kind[TARGET_KIND_COUNT]; /* indices of `running` */
 };
@@ -65,7 +71,7 @@ static enum error_code senders_start_one(struct senders *senders, enum target_ki
     if (sender->start)
         code = sender->start(&senders->options, &self, ret_error);
     if (!code)
-        senders->running[senders->count++] = (struct sender_running){sender, self};
+        senders->running[senders->count++] = (struct sender_running){sender, self, !sender->begin};
     return code;
 }
 
@@ -77,6 +83,7 @@ enum error_code senders_start(const struct sender_options *options, struct sende
     if (!senders)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     senders->options = *options;
+    pthread_mutex_init(&senders->lock, NULL);
     enum error_code code = ERROR_NONE;
     for (unsigned kind = 0; kind < TARGET_KIND_COUNT && !code; kind++)
         code = senders_start_one(senders, kind, ret_error);
@@ -98,22 +105,57 @@ enum error_code senders_check(const struct senders *senders, struct bytes tenant
                : ERROR_NONE;
 }
 
+/* Begins a sender with its first post. */
+static enum error_code senders_begin(struct senders *senders, struct sender_running *running,
+                                     struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    if (atomic_load_explicit(&running->has_begun, memory_order_acquire))
+        return ERROR_NONE;
+    pthread_mutex_lock(&senders->lock);
+    if (!atomic_load(&running->has_begun))
+        code = running->sender->begin(running->self, ret_error);
+    if (!code)
+        atomic_store(&running->has_begun, true);
+    pthread_mutex_unlock(&senders->lock);
+    return code;
+}
+
 /* Gives back deliveries that no sender takes. */
-static void senders_refuse(const struct senders *senders, struct list *deliveries)
+static void senders_refuse(const struct senders *senders, struct list *deliveries,
+                           const struct delivery_outcome *outcome)
 {
     LIST_FOR_EACH (deliveries, link) {
         struct delivery *delivery = list_item(link, struct delivery, link);
 
-        delivery->outcome = (struct delivery_outcome){.result = DELIVERY_ENDED};
-        snprintf(delivery->outcome.error, sizeof(delivery->outcome.error),
-                 "this version cannot deliver to this target");
+        delivery->outcome = *outcome;
         delivery->started_us = delivery->ended_us = wall_now_us();
     }
     senders->options.done(senders->options.context, deliveries);
 }
 
+static void senders_post_to(struct senders *senders, struct sender_running *running,
+                            struct list *deliveries)
+{
+    struct delivery_outcome refused = {.result = DELIVERY_ENDED,
+                                       .error = "this version cannot deliver to this target"};
+    struct error error;
+
+    if (!running->sender->post) {
+        senders_refuse(senders, deliveries, &refused);
+    } else if (senders_begin(senders, running, &error)) {
+        refused.result = DELIVERY_POSTPONED;
+        refused.retry_after_ms = SENDERS_POSTPONE_MS;
+        snprintf(refused.error, sizeof(refused.error), "%.150s", error.text);
+        senders_refuse(senders, deliveries, &refused);
+    } else {
+        running->sender->post(running->self, deliveries);
+    }
+}
+
 /* Posts those of one sender together, because each post takes a lock. */
-void senders_post(const struct senders *senders, struct list *deliveries)
+void senders_post(struct senders *senders, struct list *deliveries)
 {
     struct list runs[TARGET_KIND_COUNT];
 
@@ -126,14 +168,9 @@ void senders_post(const struct senders *senders, struct list *deliveries)
         list_push(&runs[senders->by_kind[delivery->timer->target.kind]], link);
     }
     for (size_t i = 0; i < senders->count; i++) {
-        const struct sender_running *running = &senders->running[i];
-
         if (list_is_empty(&runs[i]))
             continue;
-        if (running->sender->post)
-            running->sender->post(running->self, &runs[i]);
-        else
-            senders_refuse(senders, &runs[i]);
+        senders_post_to(senders, &senders->running[i], &runs[i]);
         assert(list_is_empty(&runs[i]));
     }
 }
@@ -175,6 +212,7 @@ void senders_stop(struct senders *senders)
     for (size_t i = 0; i < senders->count; i++)
         if (senders->running[i].sender->stop)
             senders->running[i].sender->stop(senders->running[i].self);
+    pthread_mutex_destroy(&senders->lock);
     free(senders);
 }
 

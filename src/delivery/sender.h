@@ -34,6 +34,10 @@ struct sender {
     enum error_code (*start)(const struct sender_options *options, void **ret_self,
                              struct error *ret_error);
 
+    /* Starts the sender's thread. Called before the first post, so that a sender without work has
+     * no thread. On an error the next post calls it again. */
+    enum error_code (*begin)(void *self, struct error *ret_error);
+
     /* Checks whether the tenant, or no tenant, may create a timer with this target:
      * ERROR_INVALID has the reason. */
     enum error_code (*check)(void *self, struct bytes tenant, struct bytes text,
@@ -66,8 +70,9 @@ enum error_code senders_start(const struct sender_options *options, struct sende
 enum error_code senders_check(const struct senders *senders, struct bytes tenant, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
-/* Takes the deliveries of the list. A delivery that no sender takes comes back ENDED. */
-void senders_post(const struct senders *senders, struct list *deliveries);
+/* Takes the deliveries of the list. A delivery that no sender takes comes back ENDED; POSTPONED if
+ * its sender gets no thread. */
+void senders_post(struct senders *senders, struct list *deliveries);
 
 /* Returns the state of the timer's target. False if its kind has no breaker. */
 bool senders_status(const struct senders *senders, const struct timer *timer,

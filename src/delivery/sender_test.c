@@ -4,6 +4,7 @@
  */
 #include "delivery/sender.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -160,12 +161,78 @@ static void test_sender_start_fails(void **state)
     sender_fixture_deinit(&fixture);
 }
 
+/* ---- threads ---- */
+
+static unsigned sender_test_count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    assert_non_null(tasks);
+    for (const struct dirent *task; (task = readdir(tasks));)
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* Posts a delivery to a forbidden address, and returns its outcome. */
+static struct delivery_outcome sender_test_post(struct sender_fixture *fixture)
+{
+    struct delivery delivery = {.timer = sender_test_timer("http://127.0.0.1/")};
+    struct list posted;
+    bool is_back = false;
+
+    list_init(&posted);
+    list_push(&posted, &delivery.link);
+    senders_post(fixture->senders, &posted);
+    while (!is_back) {
+        pthread_mutex_lock(&fixture->lock);
+        is_back = list_pop(&fixture->back) != NULL;
+        pthread_mutex_unlock(&fixture->lock);
+        sched_yield();
+    }
+    timer_free((struct timer *)delivery.timer);
+    return delivery.outcome;
+}
+
+/* Goal: senders without deliveries have no threads. A delivery for which the system refuses a
+ * thread waits, and the next one gets it. */
+static void test_sender_begins(void **state)
+{
+    pthread_attr_t usual, huge;
+
+    (void)state;
+    struct sender_fixture fixture;
+    const unsigned threads = sender_test_count_threads();
+    sender_fixture_init(&fixture);
+    assert_int_equal(sender_test_count_threads(), threads);
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_getattr_default_np(&huge), 0);
+    assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 47), 0);
+    assert_int_equal(pthread_setattr_default_np(&huge), 0);
+    struct delivery_outcome outcome = sender_test_post(&fixture);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    assert_int_equal(outcome.result, DELIVERY_POSTPONED);
+    assert_int_equal(outcome.retry_after_ms, 1000);
+    assert_string_equal(outcome.error, "no thread left for webhooks");
+    outcome = sender_test_post(&fixture);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_non_null(strstr(outcome.error, "loopback"));
+    assert_true(sender_test_count_threads() > threads);
+    sender_fixture_deinit(&fixture);
+    while (sender_test_count_threads() > threads) /* the system removes them soon after the join */
+        sched_yield();
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&huge);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_outcome_by_kind),
         cmocka_unit_test(test_check_by_kind),
         cmocka_unit_test(test_sender_start_fails),
+        cmocka_unit_test(test_sender_begins),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,7 @@ struct webhook {
     struct webhook_options options;
     struct webhook_settings settings;
     pthread_t thread;
+    bool has_thread;
     struct event_loop loop; /* loop of the webhook thread, with one task */
     struct event_task task;
     struct mailbox mailbox; /* deliveries, and stop_message */
@@ -560,16 +561,17 @@ static enum error_code webhook_set_up_direct(struct webhook *webhook, struct err
 
 /* Starts the thread with all signals blocked: the main thread handles them, and OpenSSL writes
  * to sockets that may be closed, which would raise SIGPIPE. */
-static bool webhook_start_thread(struct webhook *webhook)
+enum error_code webhook_begin(struct webhook *webhook, struct error *ret_error)
 {
     sigset_t all;
 
     sigfillset(&all);
     sigset_t before;
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = thread_start(&webhook->thread, webhook_run, webhook, "webhook") == 0;
+    webhook->has_thread = thread_start(&webhook->thread, webhook_run, webhook, "webhook") == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
+    return webhook->has_thread ? ERROR_NONE
+                               : error_set(ret_error, ERROR_IO, "no thread left for webhooks");
 }
 
 static void webhook_close_loop(struct webhook *webhook)
@@ -589,7 +591,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     assert(options->connection_age_ms_max > 0 && options->connection_requests_max > 0);
     if (!webhook)
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
-    error_set(ret_error, code, "no descriptor or thread left for webhooks");
+    error_set(ret_error, code, "no descriptor left for webhooks");
     webhook->options = *options;
     webhook->wake_at = NEVER;
     webhook->ca_fds[0] = webhook->ca_fds[1] = -1;
@@ -614,8 +616,6 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
         code = webhook_set_up_multi(webhook, ret_error);
     if (!code)
         code = webhook_set_up_direct(webhook, ret_error);
-    if (!code && !webhook_start_thread(webhook))
-        code = error_set(ret_error, ERROR_IO, "no thread left for webhooks");
     if (!code) {
         *ret_webhook = webhook;
         return ERROR_NONE;
@@ -651,8 +651,12 @@ enum error_code webhook_reload(struct webhook *webhook, const char *secrets, con
 
 void webhook_stop(struct webhook *webhook)
 {
-    mailbox_post(&webhook->mailbox, &webhook->stop_message);
-    pthread_join(webhook->thread, NULL);
+    if (webhook->has_thread) {
+        mailbox_post(&webhook->mailbox, &webhook->stop_message);
+        pthread_join(webhook->thread, NULL);
+    } else {
+        webhook_free_transfers(webhook);
+    }
     for (;;) { /* `done` may post */
         mailbox_take(&webhook->mailbox, &webhook->waiting);
         list_join(&webhook->waiting, &webhook->unproven);

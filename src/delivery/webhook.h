@@ -6,6 +6,7 @@
  * connection goes to the checked address (guard.h). docs/webhooks.md tells the receiver's side.
  *
  *     webhook_start(&options, &webhook, &error);
+ *     webhook_begin(webhook, &error);           when there is something to post
  *     webhook_post(webhook, &deliveries);       they come back through options.done
  *     webhook_stop(webhook);
  *
@@ -54,10 +55,13 @@ struct webhook_options {
 
 struct webhook;
 
-/* Starts the thread; copies the texts of `options`. ERROR_INVALID for a wrong secret, ERROR_IO
- * if libcurl or the system refuses. */
+/* Copies the texts of `options`. ERROR_INVALID for a wrong secret, ERROR_IO if libcurl or the
+ * system refuses. */
 enum error_code webhook_start(const struct webhook_options *options, struct webhook **ret_webhook,
                               struct error *ret_error);
+
+/* Starts the thread. Must be called once before the first webhook_post; after an error again. */
+enum error_code webhook_begin(struct webhook *webhook, struct error *ret_error);
 
 /* Takes the deliveries and empties the list. Does not wait. */
 void webhook_post(struct webhook *webhook, struct list *deliveries);
@@ -67,8 +71,8 @@ void webhook_post(struct webhook *webhook, struct list *deliveries);
 enum error_code webhook_reload(struct webhook *webhook, const char *secrets, const char *ca_file,
                                struct error *ret_error);
 
-/* Ends the thread. Transfers in flight are aborted, waiting deliveries do not begin, and all
- * come back as FAILED before this returns. */
+/* Ends the thread, if it was started. Transfers in flight are aborted, waiting deliveries do not
+ * begin, and all come back as FAILED before this returns. */
 void webhook_stop(struct webhook *webhook);
 
 /* Formats the id of a delivery, equal on every attempt: the timer's id and its due time. */

@@ -82,7 +82,8 @@ static void webhook_bench_run(const struct guard *guard, const struct timer *tim
     pthread_mutex_init(&bench.lock, NULL);
     pthread_cond_init(&bench.over, NULL);
     struct error error;
-    if (!deliveries || webhook_start(&options, &bench.webhook, &error))
+    if (!deliveries || webhook_start(&options, &bench.webhook, &error) ||
+        webhook_begin(bench.webhook, &error))
         abort();
     for (size_t i = 0; i < count && i < total; i++) {
         deliveries[i] = (struct delivery){.timer = timer, .attempt = 1};

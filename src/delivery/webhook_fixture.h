@@ -92,7 +92,8 @@ static inline void webhook_fixture_start(struct webhook_fixture *fixture)
 {
     struct error error = {0};
 
-    if (webhook_start(&fixture->options, &fixture->webhook, &error))
+    if (webhook_start(&fixture->options, &fixture->webhook, &error) ||
+        webhook_begin(fixture->webhook, &error))
         fail_msg("%s", error.text);
 }
 

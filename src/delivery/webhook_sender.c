@@ -52,6 +52,13 @@ static enum error_code webhook_sender_start(const struct sender_options *options
     return ERROR_NONE;
 }
 
+static enum error_code webhook_sender_begin(void *context, struct error *ret_error)
+{
+    struct webhook_sender *self = context;
+
+    return webhook_begin(self->webhook, ret_error);
+}
+
 /* A name is checked at the connect. */
 static enum error_code webhook_sender_check(void *context, struct bytes tenant, struct bytes text,
                                             const struct target *target, struct error *ret_error)
@@ -99,6 +106,7 @@ static void webhook_sender_stop(void *context)
 
 const struct sender sender_webhook = {
     .start = webhook_sender_start,
+    .begin = webhook_sender_begin,
     .check = webhook_sender_check,
     .post = webhook_sender_post,
     .status = webhook_sender_status,

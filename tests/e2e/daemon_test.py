@@ -78,6 +78,7 @@ class DaemonTest(unittest.TestCase):
     def test_threads_have_names(self):
         """The names that `top -H` and `ps -L` show."""
         daemon = self.start("--shards", "2")
+        self.wait_for_arrivals(self.create(daemon, after="1ms"))  # the first webhook starts a thread
         names = set()
         for task in os.scandir(f"/proc/{daemon.process.pid}/task"):
             with open(os.path.join(task.path, "comm")) as comm:
