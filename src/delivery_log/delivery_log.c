@@ -33,9 +33,10 @@ struct delivery_log {
     _Atomic uint64_t refused;                 /* number of entries for which a feeder had no room */
     _Atomic uint64_t bytes, dropped, damaged; /* statistics of the ring after the last write */
     _Atomic uint64_t failed;                  /* as well */
-    pthread_mutex_t lock;                     /* guards the next one */
+    pthread_mutex_t lock;                     /* guards `failure`, and held to start the thread */
     struct error failure;                     /* cause of the last write that failed */
     pthread_t thread;
+    atomic_bool has_thread;
     /* The thread's. */
     struct delivery_ring *ring;
     struct turns queries;
@@ -141,6 +142,28 @@ static void *delivery_log_run(void *argument)
 
 /* ---- its face ---- */
 
+/* Starts the thread unless it runs. Returns false if the system refuses. */
+static bool delivery_log_begin(struct delivery_log *log)
+{
+    if (atomic_load(&log->has_thread))
+        return true;
+    pthread_mutex_lock(&log->lock);
+    if (!atomic_load(&log->has_thread))
+        atomic_store(&log->has_thread,
+                     thread_start(&log->thread, delivery_log_run, log, "tw-deliveries") == 0);
+    pthread_mutex_unlock(&log->lock);
+    return atomic_load(&log->has_thread);
+}
+
+/* True if the folder has deliveries, or files that are to be reported. */
+static bool delivery_log_has_old(const struct delivery_log *log)
+{
+    struct delivery_ring_stats stats;
+
+    delivery_ring_stats(log->ring, &stats);
+    return stats.bytes || stats.damaged || stats.failed || stats.dropped;
+}
+
 static void delivery_log_destroy(struct delivery_log *log)
 {
     for (unsigned i = 0; i < log->feeder_count; i++) {
@@ -174,7 +197,7 @@ enum error_code delivery_log_start(const struct delivery_log_options *options,
         code = delivery_ring_open(&options->ring, &log->ring, ret_error);
     if (!code)
         code = mailbox_init(&log->asked);
-    if (!code && thread_start(&log->thread, delivery_log_run, log, "tw-deliveries") != 0) {
+    if (!code && delivery_log_has_old(log) && !delivery_log_begin(log)) {
         mailbox_deinit(&log->asked);
         code = error_set(ret_error, ERROR_NO_MEMORY, "no thread for the delivery log");
     }
@@ -190,8 +213,12 @@ void delivery_log_stop(struct delivery_log *log)
     if (!log)
         return;
     atomic_store(&log->ends, true);
-    mailbox_wake(&log->asked);
-    pthread_join(log->thread, NULL);
+    if (atomic_load(&log->has_thread)) {
+        mailbox_wake(&log->asked);
+        pthread_join(log->thread, NULL);
+    } else {
+        delivery_log_write(log); /* what no thread was got for */
+    }
     mailbox_deinit(&log->asked);
     delivery_log_destroy(log);
 }
@@ -217,16 +244,22 @@ void delivery_log_add(struct delivery_log *log, unsigned number, struct bytes te
     }
     const size_t size = filled->size;
     pthread_mutex_unlock(&feeder->lock);
+    const bool is_news = (size > LOG_URGENT_BYTES && !atomic_exchange(&log->is_urgent, true)) ||
+                         (before == 0 && !atomic_exchange(&log->has_entries, true));
     if (!is_added)
         atomic_fetch_add(&log->refused, 1);
-    else if ((size > LOG_URGENT_BYTES && !atomic_exchange(&log->is_urgent, true)) ||
-             (before == 0 && !atomic_exchange(&log->has_entries, true)))
+    else if ((is_news || !atomic_load(&log->has_thread)) && delivery_log_begin(log))
         mailbox_wake(&log->asked);
 }
 
 void delivery_log_ask(struct delivery_log *log, struct delivery_query *query)
 {
     list_init(&query->turn_.link);
+    if (!delivery_log_begin(log)) {
+        query->found.failed = true;
+        query->done(query);
+        return;
+    }
     mailbox_post(&log->asked, &query->turn_.link);
 }
 

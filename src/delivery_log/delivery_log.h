@@ -1,6 +1,7 @@
 /*
  * delivery_log.h - the log of deliveries: what became of each attempt, kept on disk in a ring
- * (delivery_ring.h) by a thread of its own.
+ * (delivery_ring.h) by a thread of its own. The thread starts when there is a delivery or a
+ * question, or at the start if the folder has deliveries, which get too old.
  *
  *     delivery_log_start(&options, &log, &error);
  *     delivery_log_add(log, shard, tenant, &entry);     never waits
@@ -11,6 +12,8 @@
  *            before a query is answered: kill -9 loses those of the last second. The end of the
  *            machine may lose more, because nothing is synced. The disk never delays `add`: an
  *            entry for which there is no room is dropped and counted.
+ * Errors     If the system refuses a thread, entries wait as for a slow disk, and a query fails
+ *            within delivery_log_ask.
  * Ownership  Entries are copied. A query is the caller's again when `done` is called.
  * Threads    add, ask and stats from any thread; start and stop from one.
  */

@@ -230,6 +230,40 @@ static void kill_9_loses_only_what_was_not_written(void **state)
     assert_int_equal(stats.damaged, 0);
 }
 
+static void dlog_test_note(struct delivery_query *query)
+{
+    query->limit = 0;
+}
+
+/* Goal: a log without deliveries has no thread. While the system refuses one, deliveries wait and
+ * queries fail; then both are answered. */
+static void a_refused_thread_comes_later(void **state)
+{
+    struct log_test_fixture *fixture = *state;
+    struct delivery_query query;
+    pthread_attr_t usual, huge;
+
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_getattr_default_np(&huge), 0);
+    assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 47), 0);
+    assert_int_equal(pthread_setattr_default_np(&huge), 0);
+    dlog_test_add(fixture->log, 0, "a", 1);
+    dlog_test_add(fixture->log, 0, "a", 2);
+    delivery_query_init(&query);
+    query.tenant = bytes_of("a");
+    query.done = dlog_test_note;
+    delivery_log_ask(fixture->log, &query);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    assert_int_equal(query.limit, 0); /* done was called */
+    assert_true(buffer_failed(&query.found));
+    delivery_query_deinit(&query);
+    assert_int_equal(dlog_test_ask(fixture, "a", ""), 2);
+    dlog_test_add(fixture->log, 0, "a", 3);
+    assert_int_equal(dlog_test_ask(fixture, "a", ""), 3);
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&huge);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +272,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stop_writes_what_was_added, dlog_test_setup,
                                         dlog_test_teardown),
         cmocka_unit_test_setup_teardown(a_log_that_does_not_answer_holds_nobody_up, dlog_test_setup,
+                                        dlog_test_teardown),
+        cmocka_unit_test_setup_teardown(a_refused_thread_comes_later, dlog_test_setup,
                                         dlog_test_teardown),
         cmocka_unit_test_setup_teardown(kill_9_loses_only_what_was_not_written, dlog_test_setup,
                                         dlog_test_teardown),

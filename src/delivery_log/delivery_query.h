@@ -26,12 +26,13 @@ struct delivery_query {
     uint64_t before; /* stamps at and above are left out; UINT64_MAX for the newest */
     uint32_t limit;  /* maximum number of entries, up to DELIVERY_QUERY_COUNT_MAX */
     /* The answer. */
-    struct buffer found; /* encoded entries, one after another; has failed if out of memory */
+    /* encoded entries, one after another; has failed if out of memory or threads */
+    struct buffer found;
     uint32_t count;
     /* Value of `before` with which the search goes on; 0 if there is nothing more. */
     uint64_t next;
     uint32_t looks;                             /* number of entries that were examined */
-    void (*done)(struct delivery_query *query); /* called on the log's thread */
+    void (*done)(struct delivery_query *query); /* delivery_log_ask */
     struct turn_link turn_;
 };
 
