@@ -204,6 +204,57 @@ static void node_control_publish(struct node_control *control)
         mailbox_wake(&control->node->report.news);
 }
 
+/* ---- the topics ---- */
+
+/* Checks the settings of the topics, which can change while nodes run. With wrong ones brokers
+ * delete live timers. */
+static void *node_control_check_topics(void *argument)
+{
+    struct node_control *control = argument;
+    const struct config *config = control->node->config;
+    const struct topics_kafka_options options = {
+        .brokers = config->cluster_brokers,
+        .name = config->cluster_name,
+        .partition_count = control->node->partition_count,
+        .replica_count = config->cluster_replicas,
+        .stops = &control->topics_end,
+    };
+
+    struct topics_kafka_report report;
+    struct error error = {.text = ""};
+    const enum error_code code = topics_kafka_check(&options, &report, &error);
+
+    if (code != ERROR_IO) { /* otherwise the settings are unknown */
+        pthread_mutex_lock(&control->lock);
+        snprintf(control->topics_text, sizeof(control->topics_text), "%.199s", error.text);
+        pthread_mutex_unlock(&control->lock);
+        if (atomic_exchange(&control->topics_wrong, code != ERROR_NONE) != (code != ERROR_NONE))
+            mailbox_wake(&control->node->report.news);
+    }
+    atomic_store(&control->topics_over, true);
+    return NULL;
+}
+
+static void node_control_join_topics(struct node_control *control)
+{
+    if (control->has_topics_thread)
+        pthread_join(control->topics_thread, NULL);
+    control->has_topics_thread = false;
+}
+
+/* Runs a check when it is time, on a thread that ends with it, because brokers answer slowly. */
+static void node_control_tend_topics(struct node_control *control, struct instant now)
+{
+    if (control->has_topics_thread && atomic_load(&control->topics_over))
+        node_control_join_topics(control);
+    if (control->has_topics_thread || now.ns < control->topics_at.ns)
+        return;
+    control->topics_at = instant_add_ms(now, TOPICS_LOOK_MS);
+    atomic_store(&control->topics_over, false);
+    control->has_topics_thread =
+        !thread_start(&control->topics_thread, node_control_check_topics, control, "tw-topics");
+}
+
 /* ---- the thread ---- */
 
 /* Compares the clocks: the brokers appended a record of this node at `appended`, by their clock. */
@@ -273,6 +324,7 @@ static void node_control_go(struct node_control *control)
     struct instant now = instant_boot_now();
 
     node_control_hear(control, now);
+    node_control_tend_topics(control, now);
     control_turn(control->control, now, wall_now());
     if (control->refused_ticket)
         control_failed(control->control, control->refused_ticket, now);
@@ -314,51 +366,6 @@ static void *node_control_run(void *argument)
     while (!node_control_has_ended(control))
         node_control_go(control);
     node_hold_end_all(control->node);
-    return NULL;
-}
-
-/* ---- the topics ---- */
-
-/* Waits for TOPICS_LOOK_MS. Returns false if the node stops. */
-static bool node_control_await_look(struct node_control *control)
-{
-    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), TOPICS_LOOK_MS));
-    int timed_out = 0;
-
-    pthread_mutex_lock(&control->lock);
-    while (!atomic_load(&control->topics_end) && !timed_out)
-        timed_out = pthread_cond_timedwait(&control->changed, &control->lock, &until);
-    pthread_mutex_unlock(&control->lock);
-    return !atomic_load(&control->topics_end);
-}
-
-/* Checks the settings of the topics, which can change while nodes run. With wrong ones brokers
- * delete live timers. */
-static void *node_control_watch_topics(void *argument)
-{
-    struct node_control *control = argument;
-    const struct config *config = control->node->config;
-    const struct topics_kafka_options options = {
-        .brokers = config->cluster_brokers,
-        .name = config->cluster_name,
-        .partition_count = control->node->partition_count,
-        .replica_count = config->cluster_replicas,
-        .stops = &control->topics_end,
-    };
-
-    while (node_control_await_look(control)) {
-        struct topics_kafka_report report;
-        struct error error = {.text = ""};
-        const enum error_code code = topics_kafka_check(&options, &report, &error);
-
-        if (code == ERROR_IO)
-            continue; /* the settings are unknown */
-        pthread_mutex_lock(&control->lock);
-        snprintf(control->topics_text, sizeof(control->topics_text), "%.199s", error.text);
-        pthread_mutex_unlock(&control->lock);
-        if (atomic_exchange(&control->topics_wrong, code != ERROR_NONE) != (code != ERROR_NONE))
-            mailbox_wake(&control->node->report.news);
-    }
     return NULL;
 }
 
@@ -449,6 +456,7 @@ static enum error_code node_control_open(struct node_control *control, struct er
 
     if (entropy_u64(&options.seed) || entropy_u64(&options.incarnation))
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    control->topics_at = instant_add_ms(instant_boot_now(), TOPICS_LOOK_MS);
     enum error_code code = log_kafka_open(&log_options, &control->log, ret_error);
     if (!code)
         code = control_create(&options, &events, instant_boot_now(), &control->control, ret_error);
@@ -482,15 +490,9 @@ static enum error_code node_control_await(struct node_control *control, struct e
 enum error_code node_control_start(struct node *node, struct error *ret_error)
 {
     struct node_control *control = node->cluster.control;
-    enum error_code code = node_control_open(control, ret_error);
+    const enum error_code code = node_control_open(control, ret_error);
 
-    if (!code)
-        code = node_control_await(control, ret_error);
-    if (!code &&
-        thread_start(&control->topics_thread, node_control_watch_topics, control, "tw-topics"))
-        code = error_set(ret_error, ERROR_IO, "no thread for the topics");
-    control->has_topics_thread = !code;
-    return code;
+    return code ? code : node_control_await(control, ret_error);
 }
 
 void node_control_leave(struct node *node)
@@ -503,20 +505,13 @@ void node_control_stop(struct node *node)
 {
     struct node_control *control = node->cluster.control;
 
-    if (!control)
+    if (!control || !control->is_running)
         return;
-    pthread_mutex_lock(&control->lock);
     atomic_store(&control->topics_end, true);
-    pthread_cond_broadcast(&control->changed);
-    pthread_mutex_unlock(&control->lock);
-    if (control->has_topics_thread)
-        pthread_join(control->topics_thread, NULL);
-    control->has_topics_thread = false;
-    if (!control->is_running)
-        return;
     node_control_ask(control, NODE_CONTROL_LEAVE | NODE_CONTROL_END);
     pthread_join(control->thread, NULL);
     control->is_running = false;
+    node_control_join_topics(control);
 }
 
 void node_control_free(struct node *node)

@@ -41,9 +41,8 @@ struct node_control {
     struct cluster_control *control;
     pthread_t thread;
     bool is_running;
-    pthread_t topics_thread; /* checks the settings of the topics */
-    bool has_topics_thread;
-    atomic_bool topics_end;
+    atomic_bool topics_end;  /* the check of the topics' settings is to end early */
+    atomic_bool topics_over; /* it has ended */
     atomic_bool topics_wrong;
     atomic_uint asks;                /* bits of enum node_control_ask */
     atomic_int state;                /* enum control_state */
@@ -53,7 +52,10 @@ struct node_control {
     struct log_kafka_client *client; /* client of all logs of this node */
 
     /* The thread's. */
-    uint64_t refused_ticket; /* ticket of an append that could not be sent; 0 if none */
+    pthread_t topics_thread; /* runs the check */
+    bool has_topics_thread;
+    struct instant topics_at; /* time of the next check */
+    uint64_t refused_ticket;  /* ticket of an append that could not be sent; 0 if none */
     struct instant end_until;
     struct wall sent;           /* time at which the append in flight was sent */
     int64_t sent_difference_us; /* node_clock_difference_us then */
