@@ -1,9 +1,12 @@
 /* rocksdb.c - the storage on RocksDB: its operations. */
 #include "store/rocksdb_store.h"
+#include "sys/clock.h"
 #include "sys/files.h"
 
 #include <assert.h>
 #include <stdio.h>
+
+enum { MERGED_MS = 60000 }; /* time after the last merge for which its threads are kept */
 
 /* ---- metas and statistics ---- */
 
@@ -104,6 +107,25 @@ static void rocksdb_resume_merges(struct rocksdb_store *store)
     }
 }
 
+/* RocksDB starts a thread for each merge that may run, when it opens. Keeps one while nothing is
+ * merged, and all as soon as something is. With commit_lock. */
+static void rocksdb_fit_threads(struct rocksdb_store *store)
+{
+    const struct instant now = instant_now();
+
+    if (!store->db)
+        return;
+    if (rocksdb_property_sum(store, "rocksdb.num-running-compactions") ||
+        rocksdb_property_sum(store, "rocksdb.compaction-pending"))
+        store->merged_at = now;
+    const bool merges = now.ns < instant_add_ms(store->merged_at, MERGED_MS).ns;
+    const int wanted = merges && store->merged_at.ns ? STORE_MERGES : 1;
+    rocksdb_env_t *env = rocksdb_create_default_env();
+    if (rocksdb_env_get_low_priority_background_threads(env) != wanted)
+        rocksdb_env_set_low_priority_background_threads(env, wanted);
+    rocksdb_env_destroy(env);
+}
+
 /* Makes the ballast again if the disk has room for it. */
 static void rocksdb_tend(struct storage *storage)
 {
@@ -117,6 +139,7 @@ static void rocksdb_tend(struct storage *storage)
         ballast_fill(&store->ballast, free_bytes);
     if (free_bytes >= store->ballast.bytes)
         rocksdb_resume_merges(store);
+    rocksdb_fit_threads(store);
     pthread_mutex_unlock(&store->commit_lock);
 }
 

@@ -16,8 +16,7 @@ enum {
     LEVEL_BYTES = 64 << 20,
     SYNC_BYTES = 1 << 20,
     OPEN_FILES_MAX = 256,
-    /* one flushes, three merge, so that young tables do not wait for a deep merge */
-    BACKGROUND_JOBS = 4,
+    BACKGROUND_JOBS = STORE_MERGES + 1, /* one flushes, the others merge */
     FILTER_BITS = 10,
     NAME_HASH_SIZE = 8, /* size of the hash at the front of a name's key */
     EVENT_LOG_BYTES = 1 << 20,

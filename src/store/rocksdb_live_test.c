@@ -234,6 +234,36 @@ static void test_live_queue_is_bounded(void **state)
     assert_live_timers(fixture->storage, count);
 }
 
+/* ---- threads ---- */
+
+static int live_merge_threads(void)
+{
+    rocksdb_env_t *env = rocksdb_create_default_env();
+    const int count = rocksdb_env_get_low_priority_background_threads(env);
+
+    rocksdb_env_destroy(env);
+    return count;
+}
+
+/* Goal: a database at rest keeps one thread for merges, and has all of them while it merges. */
+static void test_live_threads(void **state)
+{
+    struct live_fixture *fixture = *state;
+    uint64_t count = 0;
+
+    storage_tend(fixture->storage);
+    assert_int_equal(live_merge_threads(), 1);
+    while (live_merge_threads() == 1) { /* tables of the first level are merged soon */
+        live_write(fixture->storage, ++count, 1);
+        assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
+        storage_tend(fixture->storage);
+    }
+    assert_int_equal(live_merge_threads(), STORE_MERGES);
+    storage_tend(fixture->storage);
+    assert_int_equal(live_merge_threads(), STORE_MERGES);
+    assert_live_timers(fixture->storage, count);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, live_set_up, live_tear_down)
 
 int main(void)
@@ -246,6 +276,7 @@ int main(void)
         TEST(test_live_applied_in_order),
         TEST(test_live_killed_between_two_writes),
         TEST(test_live_queue_is_bounded),
+        TEST(test_live_threads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

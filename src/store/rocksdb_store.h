@@ -102,6 +102,8 @@ struct store_retention {
     uint64_t retain_ms;
 };
 
+enum { STORE_MERGES = 3 }; /* so that young tables do not wait for a deep merge */
+
 struct rocksdb_store {
     struct storage storage; /* first field: the caller's view */
     struct rocksdb_options options;
@@ -140,6 +142,7 @@ struct rocksdb_store {
     /* Held by a change, and by every thread that opens the database again. Taken before
      * open_lock. */
     pthread_mutex_t commit_lock;
+    struct instant merged_at; /* last time at which merges ran or waited; guarded by commit_lock */
     struct instant recovered_at; /* last attempt of a reader; guarded by commit_lock */
     /* earliest next verification of all tables; guarded by commit_lock */
     struct instant verify_at;
