@@ -19,8 +19,10 @@
 #include <string.h>
 
 enum {
-    /* maximum of records read before the control's next turn */
-    EVENTS_EACH_TURN = 1024,
+    TURN_MS = 5, /* longest time for events of the log in one turn */
+    /* longest time between two turns, and while an append is in flight, which may be late */
+    IDLE_LOOK_MS = 500,
+    SENT_LOOK_MS = 100,
     /* records before the end at which reading begins: a plan is repeated each minute */
     TAIL_RECORDS = 16384,
     /* records that a trim leaves in the log, more than a start reads */
@@ -37,8 +39,13 @@ static void node_control_on_append(void *context, uint64_t ticket, struct bytes 
 
     control->sent_difference_us = node_clock_difference_us();
     control->sent = wall_now();
-    if (log_append(control->log, ticket, bytes, NULL))
+    if (log_append(control->log, ticket, bytes, NULL)) {
         control->refused_ticket = ticket;
+        return;
+    }
+    control->is_sent = true;
+    event_loop_watch(&control->loop, log_kafka_client_fd(control->client), &control->client_source,
+                     EPOLLIN | EPOLLET);
 }
 
 static enum roster_role node_control_role(enum ownership_state state)
@@ -271,6 +278,13 @@ static void node_control_compare_clocks(struct node_control *control, struct wal
         mailbox_wake(&control->node->report.news);
 }
 
+/* Appends of other logs, which are frequent, do not wake this thread. */
+static void node_control_unsend(struct node_control *control)
+{
+    control->is_sent = false;
+    event_loop_ignore(&control->loop, &control->client_source);
+}
+
 static void node_control_handle(struct node_control *control, const struct log_event *event,
                                 struct instant now)
 {
@@ -282,6 +296,7 @@ static void node_control_handle(struct node_control *control, const struct log_e
         control_restored(control->control, now);
         break;
     case LOG_LANDED:
+        node_control_unsend(control);
         control->has_landed = true;
         if (event->appended.ms)
             node_control_compare_clocks(control, event->appended);
@@ -289,6 +304,7 @@ static void node_control_handle(struct node_control *control, const struct log_e
         break;
     case LOG_REFUSED: /* only a private log refuses appends */
     case LOG_FAILED:
+        node_control_unsend(control);
         control_failed(control->control, event->ticket, now);
         break;
     case LOG_LOST:
@@ -318,31 +334,71 @@ static void node_control_hear(struct node_control *control, struct instant now)
     node_hold_ask(control, now);
 }
 
-/* Runs one turn: requests of this node, then the control, then events of the log. */
+/* Returns false if there may be more. */
+static bool node_control_take_events(struct node_control *control, struct instant *now)
+{
+    const struct instant until = instant_add_ms(*now, TURN_MS);
+    struct log_event event;
+
+    while (now->ns < until.ns) {
+        if (log_wait(control->log, 0, &event) == LOG_NOTHING)
+            return true;
+        *now = instant_boot_now();
+        node_control_handle(control, &event, *now);
+    }
+    return false;
+}
+
+/* Runs one turn: events of the log, requests of this node, then the control. */
 static void node_control_go(struct node_control *control)
 {
     struct instant now = instant_boot_now();
 
+    if (control->is_sent)
+        log_kafka_client_poll(control->client);
+    const bool took_all = node_control_take_events(control, &now);
     node_control_hear(control, now);
     node_control_tend_topics(control, now);
     control_turn(control->control, now, wall_now());
     if (control->refused_ticket)
         control_failed(control->control, control->refused_ticket, now);
     control->refused_ticket = 0;
-    if (control_take_rewind(control->control))
+    const bool is_rewound = control_take_rewind(control->control);
+    if (is_rewound)
         log_follow_begin(control->log, NULL);
     node_control_publish(control);
     const struct instant wake_at = control_wake_at(control->control, now);
-    uint64_t wait_ms =
-        wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
-    for (int i = 0; i < EVENTS_EACH_TURN; i++) {
-        struct log_event event;
+    const struct instant look_at =
+        instant_add_ms(now, control->is_sent ? SENT_LOOK_MS : IDLE_LOOK_MS);
+    control->wake_at = wake_at.ns < look_at.ns ? wake_at : look_at;
+    control->is_woken = !took_all || is_rewound;
+}
 
-        if (log_wait(control->log, wait_ms, &event) == LOG_NOTHING)
-            return;
-        node_control_handle(control, &event, instant_boot_now());
-        wait_ms = 0;
-    }
+static void node_control_on_log(struct event_source *source, uint32_t events)
+{
+    (void)events;
+    list_item(source, struct node_control, log_source)->is_woken = true;
+}
+
+static void node_control_on_client(struct event_source *source, uint32_t events)
+{
+    (void)events;
+    list_item(source, struct node_control, client_source)->is_woken = true;
+}
+
+static void node_control_on_turn(struct event_task *task)
+{
+    struct node_control *control = list_item(task, struct node_control, task);
+
+    if (control->is_woken || instant_boot_now().ns >= control->wake_at.ns)
+        node_control_go(control);
+}
+
+static uint64_t node_control_wait_ns(struct event_task *task)
+{
+    const struct node_control *control = list_item(task, struct node_control, task);
+
+    return control->is_woken ? 0 : instant_since_ns(instant_boot_now(), control->wake_at);
 }
 
 static bool node_control_has_ended(const struct node_control *control)
@@ -364,7 +420,7 @@ static void *node_control_run(void *argument)
     else
         log_follow_end(control->log, TAIL_RECORDS, NULL);
     while (!node_control_has_ended(control))
-        node_control_go(control);
+        event_loop_turn(&control->loop);
     node_hold_end_all(control->node);
     return NULL;
 }
@@ -398,8 +454,10 @@ static struct node_control *node_control_alloc(struct node *node)
     const bool is_ipv6 = strchr(config->listen_address, ':');
     struct node_control *control = calloc(1, sizeof(*control));
 
-    if (!control)
+    if (!control || event_loop_init(&control->loop)) {
+        free(control);
         return NULL;
+    }
     control->node = node;
     snprintf(control->topic, sizeof(control->topic), "%s.control", config->cluster_name);
     if (config->listen_port)
@@ -407,6 +465,11 @@ static struct node_control *node_control_alloc(struct node *node)
                  config->listen_address, is_ipv6 ? "]" : "", config->listen_port);
     pthread_mutex_init(&control->lock, NULL);
     instant_condition_init(&control->changed);
+    control->task =
+        (struct event_task){.end = node_control_on_turn, .wait_ns = node_control_wait_ns};
+    control->log_source.ready = node_control_on_log;
+    control->client_source.ready = node_control_on_client;
+    event_loop_join(&control->loop, &control->task);
     return control;
 }
 
@@ -420,7 +483,7 @@ enum error_code node_control_init(struct node *node, struct error *ret_error)
     node_clock_init(&node->clock);
     node->cluster.control = node_control_alloc(node);
     if (!node->cluster.control)
-        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory or descriptors");
     const enum error_code code = node_control_identify(node->cluster.control, ret_error);
     return code ? code : log_kafka_client_open(&options, &node->cluster.control->client, ret_error);
 }
@@ -460,6 +523,9 @@ static enum error_code node_control_open(struct node_control *control, struct er
     enum error_code code = log_kafka_open(&log_options, &control->log, ret_error);
     if (!code)
         code = control_create(&options, &events, instant_boot_now(), &control->control, ret_error);
+    if (!code && !event_loop_watch(&control->loop, log_kafka_fd(control->log), &control->log_source,
+                                   EPOLLIN | EPOLLET))
+        code = error_set(ret_error, ERROR_IO, "the log cannot be watched");
     if (!code && thread_start(&control->thread, node_control_run, control, "tw-control"))
         code = error_set(ret_error, ERROR_IO, "no thread for the control topic");
     control->is_running = !code;
@@ -521,6 +587,7 @@ void node_control_free(struct node *node)
     if (!control)
         return;
     node_control_stop(node);
+    event_loop_deinit(&control->loop);
     log_close(control->log);
     log_kafka_client_close(control->client);
     control_destroy(control->control);

@@ -10,6 +10,7 @@
 #include "cluster/control.h"
 #include "log/kafka/log_kafka.h"
 #include "node/node.h"
+#include "sys/event_loop.h"
 
 enum node_control_ask {
     NODE_CONTROL_LEAVE = 1,
@@ -41,6 +42,7 @@ struct node_control {
     struct cluster_control *control;
     pthread_t thread;
     bool is_running;
+    struct event_loop loop;  /* loop of the thread; that of the listener for other nodes, too */
     atomic_bool topics_end;  /* the check of the topics' settings is to end early */
     atomic_bool topics_over; /* it has ended */
     atomic_bool topics_wrong;
@@ -52,6 +54,10 @@ struct node_control {
     struct log_kafka_client *client; /* client of all logs of this node */
 
     /* The thread's. */
+    struct event_task task;
+    struct event_source log_source, client_source; /* client_source only while is_sent */
+    bool is_woken, is_sent;                        /* the log has events; an append is in flight */
+    struct instant wake_at;  /* CLOCK_BOOTTIME of the next turn, unless is_woken */
     pthread_t topics_thread; /* runs the check */
     bool has_topics_thread;
     struct instant topics_at; /* time of the next check */
