@@ -131,9 +131,13 @@ static bool peers_queue(struct peers *peers, uint32_t id, struct peers_request *
 static void peers_await_owner(struct peers *peers, struct peers_request *request)
 {
     pthread_mutex_lock(&peers->lock);
+    const bool is_first = list_is_empty(&peers->homeless);
+    if (is_first)
+        peers->look_at = instant_add_ms(instant_now(), PEERS_LOOK_MS);
     list_push(&peers->homeless, &request->link_);
-    pthread_cond_signal(&peers->changed);
     pthread_mutex_unlock(&peers->lock);
+    if (is_first)
+        event_loop_wake(peers->loops[0]);
 }
 
 /* Sends a request to the present owner of its partition, or to the node that it is about. */
@@ -373,30 +377,45 @@ static void peers_look_again(struct peers *peers, struct list *requests)
     }
 }
 
-static void *peers_keep(void *argument)
+static uint64_t peers_keep_wait_ns(struct event_task *task)
 {
-    struct peers *peers = argument;
+    struct peers *peers = list_item(task, struct peers, keeper);
+    const struct instant now = instant_now();
+
+    if (atomic_load(&peers->ends))
+        return 0;
+    pthread_mutex_lock(&peers->lock);
+    const uint64_t wait_ns =
+        list_is_empty(&peers->homeless) ? UINT64_MAX : instant_since_ns(now, peers->look_at);
+    pthread_mutex_unlock(&peers->lock);
+    return wait_ns;
+}
+
+/* The last call of the loop. */
+static void peers_keep_leave(struct peers *peers)
+{
+    event_loop_leave(peers->loops[0], &peers->keeper);
+    pthread_mutex_lock(&peers->lock);
+    peers->has_keeper = false;
+    pthread_cond_broadcast(&peers->left);
+    pthread_mutex_unlock(&peers->lock);
+}
+
+static void peers_keep(struct event_task *task)
+{
+    struct peers *peers = list_item(task, struct peers, keeper);
     struct list requests;
 
+    if (atomic_load(&peers->ends)) {
+        peers_keep_leave(peers);
+        return;
+    }
     list_init(&requests);
     pthread_mutex_lock(&peers->lock);
-    while (!atomic_load(&peers->is_stopping)) {
-        if (list_is_empty(&peers->homeless)) {
-            pthread_cond_wait(&peers->changed, &peers->lock);
-            continue;
-        }
-        const struct timespec until =
-            instant_timespec(instant_add_ms(instant_now(), PEERS_LOOK_MS));
-        while (!atomic_load(&peers->is_stopping) &&
-               pthread_cond_timedwait(&peers->changed, &peers->lock, &until) == 0)
-            continue;
+    if (instant_now().ns >= peers->look_at.ns)
         list_join(&requests, &peers->homeless);
-        pthread_mutex_unlock(&peers->lock);
-        peers_look_again(peers, &requests);
-        pthread_mutex_lock(&peers->lock);
-    }
     pthread_mutex_unlock(&peers->lock);
-    return NULL;
+    peers_look_again(peers, &requests);
 }
 
 /* ---- copies ---- */
@@ -418,11 +437,29 @@ void peers_copy(struct peers *peers, struct peers_copy *copy)
 
 /* ---- start and stop ---- */
 
+static void peers_start_keeper(struct peers *peers)
+{
+    peers->keeper = (struct event_task){.end = peers_keep, .wait_ns = peers_keep_wait_ns};
+    peers->has_keeper = true;
+    event_loop_join(peers->loops[0], &peers->keeper);
+}
+
+/* Waits until the loop calls nothing of these peers any more. */
+static void peers_end_keeper(struct peers *peers)
+{
+    atomic_store(&peers->ends, true);
+    event_loop_wake(peers->loops[0]);
+    pthread_mutex_lock(&peers->lock);
+    while (peers->has_keeper)
+        pthread_cond_wait(&peers->left, &peers->lock);
+    pthread_mutex_unlock(&peers->lock);
+}
+
 static void peers_free(struct peers *peers)
 {
     for (size_t i = 0; i < peers->node_count; i++)
         peers_node_destroy(peers->nodes[i]);
-    pthread_cond_destroy(&peers->changed);
+    pthread_cond_destroy(&peers->left);
     pthread_cond_destroy(&peers->asked);
     pthread_mutex_destroy(&peers->lock);
     pthread_mutex_destroy(&peers->secrets_lock);
@@ -440,6 +477,7 @@ static struct peers *peers_alloc(const struct peers_options *options)
         free(peers);
         return NULL;
     }
+    peers->loops[0] = options->loop;
     peers->host = *options->host;
     peers->cluster = options->cluster;
     peers->id = options->node;
@@ -447,9 +485,9 @@ static struct peers *peers_alloc(const struct peers_options *options)
     list_init(&peers->homeless);
     list_init(&peers->asks);
     pthread_cond_init(&peers->asked, NULL);
+    pthread_cond_init(&peers->left, NULL);
     pthread_mutex_init(&peers->lock, NULL);
     pthread_mutex_init(&peers->secrets_lock, NULL);
-    instant_condition_init(&peers->changed);
     peers->ca_file = options->ca_file ? strdup(options->ca_file) : NULL;
     if (peers_set_secret(peers, options->secret, true) || (options->ca_file && !peers->ca_file)) {
         peers_free(peers);
@@ -466,14 +504,8 @@ enum error_code peers_start(const struct peers_options *options, struct peers **
     struct peers *peers = peers_alloc(options);
     if (!peers)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    peers->has_giver =
-        options->host->give && pthread_create(&peers->giver, NULL, peers_give_run, peers) == 0;
-    enum error_code code = peers_listen(peers, options, ret_error);
-    if (!code) {
-        peers->has_keeper = pthread_create(&peers->keeper, NULL, peers_keep, peers) == 0;
-        if (!peers->has_keeper)
-            code = error_set(ret_error, ERROR_IO, "no thread for the requests of other nodes");
-    }
+    peers_start_keeper(peers);
+    const enum error_code code = peers_listen(peers, options, ret_error);
     if (code) {
         peers_stop(peers);
         return code;
@@ -489,15 +521,13 @@ void peers_stop(struct peers *peers)
     list_init(&rest);
     pthread_mutex_lock(&peers->lock);
     atomic_store(&peers->is_stopping, true);
-    pthread_cond_broadcast(&peers->changed);
     pthread_cond_broadcast(&peers->asked);
     for (size_t i = 0; i < peers->node_count; i++)
         pthread_cond_broadcast(&peers->nodes[i]->changed);
     pthread_mutex_unlock(&peers->lock);
     if (peers->server)
         http_server_stop(peers->server);
-    if (peers->has_keeper)
-        pthread_join(peers->keeper, NULL);
+    peers_end_keeper(peers);
     if (peers->has_giver)
         pthread_join(peers->giver, NULL);
     for (size_t i = 0; i < peers->node_count; i++)

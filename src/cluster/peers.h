@@ -111,6 +111,9 @@ struct peers_options {
     struct tls_identity *identity; /* certificate for other nodes; NULL without TLS */
     const char *ca_file;           /* authorities of other nodes' certificates; NULL without TLS */
     const struct peers_host *host; /* borrowed until peers_stop */
+    /* loop that serves the listener; its thread runs it until peers_stop has returned, and does not
+     * call peers_stop */
+    struct event_loop *loop;
 };
 
 struct peers_stats {

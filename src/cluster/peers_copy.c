@@ -3,6 +3,7 @@
 #include "cluster/peers_private.h"
 
 #include "sys/clock.h"
+#include "sys/process.h"
 
 /* ---- pages of another node ---- */
 
@@ -73,11 +74,19 @@ void peers_end_copies(struct peers *peers)
 
 /* ---- pages for another node ---- */
 
+/* Starts the thread that gives pages with the first request; the caller holds the lock. */
+static bool copy_has_giver(struct peers *peers)
+{
+    if (!peers->has_giver && peers->host.give)
+        peers->has_giver = thread_start(&peers->giver, peers_give_run, peers, "tw-copies") == 0;
+    return peers->has_giver;
+}
+
 bool peers_take_ask(struct peers *peers, struct peers_ask *ask)
 {
     pthread_mutex_lock(&peers->lock);
-    const bool is_taken =
-        peers->has_giver && !atomic_load(&peers->is_stopping) && peers->ask_count < PEERS_ASKS_MAX;
+    const bool is_taken = !atomic_load(&peers->is_stopping) && copy_has_giver(peers) &&
+                          peers->ask_count < PEERS_ASKS_MAX;
     if (is_taken) {
         list_push(&peers->asks, &ask->link);
         peers->ask_count++;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 enum {
-    LISTEN_THREADS = 2,
     LISTEN_CONNECTIONS = PEERS_NODES_MAX * PEERS_LANES_ALL * 2, /* maximum of proved connections */
     LISTEN_HEAD_SIZE = 8192,
     LISTEN_IDLE_MS = 60000,
@@ -301,7 +300,8 @@ enum error_code peers_listen(struct peers *peers, const struct peers_options *op
                                                 .refuse = listen_refuse};
     const struct http_options http = {.address = options->address,
                                       .port = options->port,
-                                      .threads = LISTEN_THREADS,
+                                      .threads = 1,
+                                      .loops = peers->loops,
                                       .connections_max = LISTEN_CONNECTIONS,
                                       .strangers_max = PEERS_STRANGERS_MAX,
                                       .stranger_ms = PEERS_STRANGER_MS,

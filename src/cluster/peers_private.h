@@ -73,17 +73,22 @@ struct peers {
     pthread_mutex_t lock;
     struct peers_node *nodes[PEERS_NODES_MAX];
     size_t node_count;
-    struct list homeless; /* struct peers_request: without a known owner, to be looked up again */
-    pthread_cond_t changed;
-    pthread_t keeper; /* thread that looks them up */
-    bool has_keeper;
-    struct list asks; /* of struct peers_ask */
+    struct list homeless;   /* struct peers_request: without a known owner, to be looked up again */
+    struct instant look_at; /* time of that, if there are some */
+    struct list asks;       /* of struct peers_ask */
     size_t ask_count;
     pthread_cond_t asked;
-    pthread_t giver; /* answers them */
+    pthread_t giver; /* answers them; started with the first */
     bool has_giver;
     atomic_bool is_stopping;
-    atomic_uint trust; /* incremented when the certificates are read again */
+
+    /* Task that looks up the owners of homeless requests, on the loop that serves the listener. */
+    struct event_loop *loops[1];
+    struct event_task keeper;
+    atomic_bool ends;
+    pthread_cond_t left; /* has_keeper became false */
+    bool has_keeper;     /* guarded by lock, as the fields before the task */
+    atomic_uint trust;   /* incremented when the certificates are read again */
 
     atomic_uint_fast64_t sent, answered, received, refused, moved, failed, doubtful;
 };

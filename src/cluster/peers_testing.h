@@ -34,6 +34,9 @@ struct peers_world {
     size_t submitted[HOSTS + 1];
     size_t taken_back;
     size_t pages[HOSTS + 1]; /* that were given */
+    struct event_loop loop;  /* of all hosts */
+    pthread_t looper;
+    atomic_bool ends;
 };
 
 struct seat {
@@ -158,7 +161,8 @@ static inline void seat_open_as(struct seat *seat, struct peers_world *world, ui
                                           .secret = bytes_of(secret),
                                           .address = "127.0.0.1",
                                           .wait_ms = wait_ms,
-                                          .host = &seat->host};
+                                          .host = &seat->host,
+                                          .loop = &world->loop};
     struct error error = {.text = ""};
     if (peers_start(&options, &seat->peers, &error))
         fail_msg("%s", error.text);
@@ -173,9 +177,20 @@ static inline void seat_open(struct seat *seat, struct peers_world *world, uint3
     seat_open_as(seat, world, id, wait_ms, CLUSTER, SECRET);
 }
 
+static inline void *world_run(void *argument)
+{
+    struct peers_world *world = argument;
+
+    while (!atomic_load(&world->ends))
+        event_loop_turn(&world->loop);
+    return NULL;
+}
+
 static inline void world_init(struct peers_world *world, uint32_t owner)
 {
     *world = (struct peers_world){.holds = false};
+    assert_int_equal(event_loop_init(&world->loop), ERROR_NONE);
+    assert_int_equal(pthread_create(&world->looper, NULL, world_run, world), 0);
     pthread_mutex_init(&world->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -188,6 +203,10 @@ static inline void world_init(struct peers_world *world, uint32_t owner)
 
 static inline void world_deinit(struct peers_world *world)
 {
+    atomic_store(&world->ends, true);
+    event_loop_wake(&world->loop);
+    pthread_join(world->looper, NULL);
+    event_loop_deinit(&world->loop);
     pthread_cond_destroy(&world->changed);
     pthread_mutex_destroy(&world->lock);
 }

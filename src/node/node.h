@@ -291,6 +291,10 @@ uint16_t node_partition_next(struct node *node, unsigned shard, size_t count);
  * without a wake-up. The loops run until node_stop. */
 struct event_loop *const *node_loops(struct node *node);
 
+/* Returns the loop that serves the listener for other nodes: that of the control topic. It runs
+ * until node_stop. */
+struct event_loop *node_peers_loop(struct node *node);
+
 /* Returns the source of time zones by name, for requests. */
 struct zone_source node_zones(struct node *node);
 

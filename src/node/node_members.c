@@ -13,6 +13,12 @@ void node_control_ask(struct node_control *control, unsigned asks)
         log_wake(control->log);
 }
 
+/* A node without a cluster has such a listener in tests only. */
+struct event_loop *node_peers_loop(struct node *node)
+{
+    return node->cluster.control ? &node->cluster.control->loop : node->shards.loops[0];
+}
+
 bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
 {
     struct node_control *control = node->cluster.control;

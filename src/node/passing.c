@@ -167,6 +167,7 @@ enum error_code passing_open(struct passing *passing, struct node *node,
     struct peers *peers;
 
     own.host = &passing->host_;
+    own.loop = node_peers_loop(node);
     passing->node_ = node;
     const enum error_code code = peers_start(&own, &peers, ret_error);
     if (!code)
