@@ -1,4 +1,5 @@
-/* event_log_queue.c - a ring of bytes, and the thread that writes its lines one by one. */
+/* event_log_queue.c - a ring of bytes, and the thread that writes its lines one by one. The thread
+ * ends when there was no line for a while, and the next line starts it again. */
 #include "ops/event_log_queue.h"
 
 #include "ops/metrics.h"
@@ -12,21 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STUCK_MS 100 /* pause before an output without room is tried again */
+#define STUCK_MS 100  /* pause before an output without room is tried again */
+#define IDLE_MS  2000 /* time without a line after which the thread ends */
 
 _Static_assert(EVENT_LOG_LINE_SIZE <= OUTPUT_ATOMIC_MAX, "a line is written whole");
 
 struct event_log_queue {
     struct event_log_queue_options options;
     struct output output; /* used by the thread alone */
-    pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* waits by the monotonic clock */
     /* What follows is guarded by lock. */
     char text[EVENT_LOG_QUEUE_BYTES];
     size_t begin, size; /* of the waiting lines in `text` */
     uint64_t dropped;   /* dropped lines that no line has counted yet */
-    bool is_stopping, is_over;
+    pthread_t thread;
+    bool has_thread; /* `thread` must be joined */
+    bool is_running; /* it takes lines */
+    bool is_stopping;
     struct instant give_up_at; /* when stopping */
 };
 
@@ -71,36 +75,33 @@ static void event_log_queue_tell_dropped(struct event_log_queue *queue)
     queue->dropped = 0;
 }
 
-void event_log_queue_add(struct event_log_queue *queue, const char *line, size_t size)
-{
-    assert(size <= EVENT_LOG_LINE_SIZE);
-    pthread_mutex_lock(&queue->lock);
-    event_log_queue_tell_dropped(queue);
-    if (!queue->dropped && event_log_queue_has_room(queue, size)) {
-        event_log_queue_put(queue, line, size);
-        pthread_cond_broadcast(&queue->changed);
-    } else {
-        queue->dropped++;
-        metrics_add(queue->options.metrics, METRIC_LOG_LINES_DROPPED, 1);
-    }
-    pthread_mutex_unlock(&queue->lock);
-}
-
 /* ---- the thread ---- */
 
-/* Waits for the next line. Returns its size; 0: the queue is stopping, and there is none. */
+/* The last that a thread does, with lock. */
+static void event_log_queue_leave(struct event_log_queue *queue)
+{
+    queue->is_running = false;
+    pthread_cond_broadcast(&queue->changed);
+}
+
+/* Waits for the next line. Returns its size; 0: there is none, and the thread ends. */
 static size_t event_log_queue_next(struct event_log_queue *queue,
                                    char ret_line[EVENT_LOG_LINE_SIZE])
 {
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), IDLE_MS));
+    int timed_out = 0;
+
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         if (queue->size == 0)
             event_log_queue_tell_dropped(queue);
-        if (queue->size > 0 || queue->is_stopping)
+        if (queue->size > 0 || queue->is_stopping || timed_out)
             break;
-        pthread_cond_wait(&queue->changed, &queue->lock);
+        timed_out = pthread_cond_timedwait(&queue->changed, &queue->lock, &until);
     }
     const size_t size = event_log_queue_pop(queue, ret_line);
+    if (size == 0)
+        event_log_queue_leave(queue);
     pthread_mutex_unlock(&queue->lock);
     return size;
 }
@@ -137,13 +138,41 @@ static void *event_log_queue_run(void *context)
     char line[EVENT_LOG_LINE_SIZE];
 
     for (size_t size; (size = event_log_queue_next(queue, line)) > 0;)
-        if (!event_log_queue_write(queue, line, size))
+        if (!event_log_queue_write(queue, line, size)) {
+            pthread_mutex_lock(&queue->lock);
+            event_log_queue_leave(queue);
+            pthread_mutex_unlock(&queue->lock);
             break;
-    pthread_mutex_lock(&queue->lock);
-    queue->is_over = true;
-    pthread_cond_broadcast(&queue->changed);
-    pthread_mutex_unlock(&queue->lock);
+        }
     return NULL;
+}
+
+/* Starts the thread unless it runs. With lock: a thread that does not run needs it no more. If the
+ * system refuses, lines wait until the next one. */
+static void event_log_queue_begin(struct event_log_queue *queue)
+{
+    if (queue->is_running)
+        return;
+    if (queue->has_thread)
+        pthread_join(queue->thread, NULL);
+    queue->has_thread = thread_start(&queue->thread, event_log_queue_run, queue, "event_log") == 0;
+    queue->is_running = queue->has_thread;
+}
+
+void event_log_queue_add(struct event_log_queue *queue, const char *line, size_t size)
+{
+    assert(size <= EVENT_LOG_LINE_SIZE);
+    pthread_mutex_lock(&queue->lock);
+    event_log_queue_tell_dropped(queue);
+    if (!queue->dropped && event_log_queue_has_room(queue, size)) {
+        event_log_queue_put(queue, line, size);
+        event_log_queue_begin(queue);
+        pthread_cond_broadcast(&queue->changed);
+    } else {
+        queue->dropped++;
+        metrics_add(queue->options.metrics, METRIC_LOG_LINES_DROPPED, 1);
+    }
+    pthread_mutex_unlock(&queue->lock);
 }
 
 /* ---- start and stop ---- */
@@ -167,7 +196,11 @@ enum error_code event_log_queue_start(const struct event_log_queue_options *opti
     output_open(&queue->output, options->fd);
     instant_condition_init(&queue->changed);
     pthread_mutex_init(&queue->lock, NULL);
-    if (thread_start(&queue->thread, event_log_queue_run, queue, "event_log") != 0) {
+    pthread_mutex_lock(&queue->lock);
+    event_log_queue_begin(queue);
+    const bool is_running = queue->is_running;
+    pthread_mutex_unlock(&queue->lock);
+    if (!is_running) {
         event_log_queue_free(queue);
         return error_set(ret_error, ERROR_IO, "no thread left for the log");
     }
@@ -186,15 +219,18 @@ void event_log_queue_stop(struct event_log_queue *queue)
     pthread_mutex_lock(&queue->lock);
     queue->is_stopping = true;
     queue->give_up_at = instant_add_ms(now, EVENT_LOG_STOP_MS);
+    if (queue->size > 0)
+        event_log_queue_begin(queue);
     pthread_cond_broadcast(&queue->changed);
-    while (!queue->is_over && pthread_cond_timedwait(&queue->changed, &queue->lock, &until) == 0)
+    while (queue->is_running && pthread_cond_timedwait(&queue->changed, &queue->lock, &until) == 0)
         ;
-    const bool is_over = queue->is_over;
+    const bool is_running = queue->is_running;
     pthread_mutex_unlock(&queue->lock);
-    if (!is_over) {
+    if (is_running) {
         pthread_detach(queue->thread);
         return;
     }
-    pthread_join(queue->thread, NULL);
+    if (queue->has_thread)
+        pthread_join(queue->thread, NULL);
     event_log_queue_free(queue);
 }

@@ -7,6 +7,8 @@
 
 #include "ops/metrics.h"
 
+#include <dirent.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -199,6 +201,48 @@ static void waits_for_no_reader(void **state)
     metrics_destroy(metrics);
 }
 
+static unsigned event_log_count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    assert_non_null(tasks);
+    for (const struct dirent *task; (task = readdir(tasks));)
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* Goal: without lines for a while there is no thread, and a later line is written. */
+static void has_no_thread_without_lines(void **state)
+{
+    const unsigned threads = event_log_count_threads();
+    struct metrics *metrics = metrics_create("0", (struct wall){0});
+    struct event_log_line line;
+    struct event_log log;
+    char text[EVENT_LOG_LINE_SIZE];
+    int pipes[2];
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    FILE *file = fdopen(pipes[1], "w");
+    assert_non_null(file);
+    event_log_init(&log, file, EVENT_LOG_INFO, still);
+    assert_int_equal(event_log_start(&log, metrics, NULL), ERROR_NONE);
+    for (int i = 0; i < 2; i++) {
+        assert_true(i == 0 || event_log_count_threads() == threads);
+        event_log_begin(&line, &log, EVENT_LOG_INFO, "started");
+        event_log_end(&line);
+        assert_true(read(pipes[0], text, sizeof(text)) > 0);
+        while (event_log_count_threads() > threads)
+            poll(NULL, 0, 10);
+    }
+    event_log_stop(&log);
+    metrics_destroy(metrics);
+    fclose(file);
+    close(pipes[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +256,7 @@ int main(void)
                                         event_log_setup, event_log_teardown),
         cmocka_unit_test(survives_a_file_that_takes_nothing),
         cmocka_unit_test(waits_for_no_reader),
+        cmocka_unit_test(has_no_thread_without_lines),
     };
 
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
