@@ -425,6 +425,34 @@ static uint64_t look_at_zones(const struct service *service, struct instant *loo
     return ZONES_LOOK_MS - passed_ms;
 }
 
+/* Begins planned backups, and logs how they ended. Returns how long the next look may wait. */
+static uint64_t look_at_backups(const struct service *service)
+{
+    const struct node_backup *ended;
+    const uint64_t pause_ms = node_backup_look(service->node, wall_now(), &ended);
+    struct event_log_line line;
+
+    if (!ended)
+        return pause_ms;
+    event_log_begin(&line, &service->log, ended->result ? EVENT_LOG_ERROR : EVENT_LOG_INFO,
+                    ended->result ? "backup_failed" : "backup_made");
+    if (ended->result) {
+        event_log_text(&line, "cause", ended->error.text);
+    } else {
+        event_log_text(&line, "folder", ended->folder);
+        event_log_number(&line, "timers", ended->copy.timers);
+        event_log_number(&line, "bytes", ended->copy.bytes);
+        event_log_number(&line, "deleted", ended->removed);
+    }
+    event_log_end(&line);
+    if (ended->prune_error.code) {
+        event_log_begin(&line, &service->log, EVENT_LOG_WARN, "backup_not_deleted");
+        event_log_text(&line, "cause", ended->prune_error.text);
+        event_log_end(&line);
+    }
+    return pause_ms;
+}
+
 /* Broker connections tell of no news: with them it looks again after `pause_ms`, also without. */
 static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pause_ms_max)
 {
@@ -486,6 +514,9 @@ static int run_until_signal(struct service *service, struct instant started)
         if (target_log_write_omitted(&service->target_log, instant_now()) && has_started)
             poll_ms = RUNNING_POLL_MS / 2;
         uint64_t pause_ms = look_at_zones(service, &zones_looked, &zones_logged);
+        const uint64_t backup_ms = has_started ? look_at_backups(service) : pause_ms;
+        if (backup_ms < pause_ms)
+            pause_ms = backup_ms;
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
 
@@ -689,6 +720,8 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
     code = site_check_settings(config, ret_error);
+    if (!code)
+        code = node_backup_check_settings(config, ret_error);
     if (!code)
         code = cluster_check(config, ret_error);
     return code ? code : check_access(config, ret_error);

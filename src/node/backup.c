@@ -5,35 +5,35 @@
  */
 #include "node/backup.h"
 
+#include "node/backup_record.h"
 #include "node/node_state.h"
 #include "sys/clock.h"
-#include "sys/files.h"
 #include "sys/process.h"
 
 #include <stdio.h>
-#include <time.h>
-
-static void backup_name(struct node_backup *backup)
-{
-    const time_t now = (time_t)(wall_now().ms / 1000);
-    struct tm parts;
-
-    gmtime_r(&now, &parts);
-    strftime(backup->name, sizeof(backup->name), "%Y%m%dT%H%M%SZ", &parts);
-}
 
 static enum error_code backup_copy(struct node *node, struct node_backup *backup)
 {
-    const char *parent = node->config->backup_folder;
-    enum error_code code = files_make_folder(parent, &backup->error);
+    const struct backup_place place = {node->config->data_folder, node->config->backup_folder};
+    char partial[PATH_MAX];
 
+    backup_name(backup->at, backup->name);
+    if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", place.backups,
+                         backup->name) >= sizeof(backup->folder))
+        return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
+    enum error_code code = backup_record_begin(&place, backup->name, partial, &backup->error);
     if (code)
         return code;
-    backup_name(backup);
-    if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", parent, backup->name) >=
-        sizeof(backup->folder))
-        return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
-    return storage_backup(node->disk.storage, backup->folder, &backup->copy, &backup->error);
+    code = storage_backup(node->disk.storage, partial, &backup->copy, &backup->error);
+    if (!code)
+        code = backup_record_finish(&place, backup->name,
+                                    backup->keep ? BACKUP_PLANNED : BACKUP_ASKED, &backup->error);
+    if (code)
+        backup_record_clean(place.data);
+    else if (backup->keep)
+        backup->prune_error.code = backup_record_prune(&place, backup->name, backup->keep,
+                                                       &backup->removed, &backup->prune_error);
+    return code;
 }
 
 static void *backup_run(void *argument)

@@ -2,6 +2,7 @@
 #include "node/node.h"
 
 #include "calendar/zones.h"
+#include "node/backup_record.h"
 #include "node/node_cluster.h"
 #include "node/node_control.h"
 #include "node/node_deliveries.h"
@@ -234,6 +235,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_control_init(node, ret_error);
     if (code == ERROR_NONE)
         code = node_disk_open(&node->disk, node_cluster_id(node), ret_error);
+    if (code == ERROR_NONE)
+        backup_record_clean(config->data_folder);
     if (code == ERROR_NONE && !is_cluster)
         code = node_cluster_open_log(node, ret_error);
     if (code == ERROR_NONE)

@@ -141,16 +141,20 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
  * after `done`. */
 void node_queue_give_up(struct node *node, struct node_queue_request *request);
 
-/* A copy of all timers, made while the node runs. Embed it and fill in `done`, which is called
- * on a thread of its own. The caller keeps it until then. */
+/* A copy of all timers, made while the node runs. Embed it and fill in `at` and `done`, which is
+ * called on a thread of its own. The caller keeps it until then. */
 struct node_backup {
     void (*done)(struct node_backup *backup);
+    struct wall at; /* time that it is named by */
+    uint32_t keep;  /* of a planned backup: maximum of planned ones to keep; 0 if not planned */
     enum error_code result;
     struct error error; /* cause of the failure */
     char name[64];      /* name of its folder: the time in UTC */
     char folder[4096];  /* path of that folder, in config.backup_folder */
     struct storage_backup copy;
     struct wall finished;
+    uint32_t removed;         /* number of older backups that were deleted */
+    struct error prune_error; /* why an older one was not deleted; code 0 if none failed */
     struct node *node_;
 };
 
@@ -158,6 +162,15 @@ struct node_backup {
  * backup_folder), BACKUP_RUNS (another one runs), DISK_FULL, STOPPING and NO_MEMORY `done` is
  * not called. */
 enum error_code node_backup_start(struct node *node, struct node_backup *backup);
+
+/* Checks backup_cron and backup_timezone. ERROR_INVALID names the setting. */
+enum error_code node_backup_check_settings(const struct config *config, struct error *ret_error);
+
+/* Begins the backup that backup_cron plans, if it is due. Returns for how many ms the next look may
+ * wait, UINT64_MAX without backup_cron; node_news_fd is readable when a backup has ended.
+ * *ret_ended is a planned backup that has ended since the last look, or could not begin; NULL if
+ * there is none. It is valid until the next call. For one thread. */
+uint64_t node_backup_look(struct node *node, struct wall now, const struct node_backup **ret_ended);
 
 #define NODE_NOTE_SIZE_MAX 256 /* maximum size of a note of a maintenance */
 

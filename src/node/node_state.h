@@ -6,14 +6,15 @@
  *
  *     start and stop   passing, node
  *     the cluster      node_cluster, node_serve, node_control, node_hold, node_copy
- *     requests         node_work_passed, node_admission, node_survey, node_status, backup
+ *     requests         node_work_passed, node_admission, node_survey, node_status,
+ *                      backup_plan, backup
  *     shards           node_engines, shard, shard_cluster, shard_queue, shard_commands
  *     queues           node_work, node_queue
  *     what is shared   node_ownership, node_limits, node_replica, node_once, node_members,
  *                      node_zones
- *     parts            node_holds; node_disk, storage_loops, storage_health; node_deliveries,
- *                      node_log, node_report, node_counts, node_clock, partition, feed, census,
- *                      queue_board, measure
+ *     parts            node_holds; backup_record; node_disk, storage_loops, storage_health;
+ *                      node_deliveries, node_log, node_report, node_counts, node_clock,
+ *                      partition, feed, census, queue_board, measure
  */
 #ifndef TICKWHEEL_NODE_NODE_STATE_H
 #define TICKWHEEL_NODE_NODE_STATE_H

@@ -184,6 +184,8 @@ void node_health(struct node *node, struct node_health *ret_health)
     else
         snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
     node_tell_missing_zones(node, ret_health->detail, sizeof(ret_health->detail));
+    if (!*ret_health->detail)
+        backup_tell_trouble(&node->backups, ret_health->detail, sizeof(ret_health->detail));
 }
 
 uint64_t node_dead_dropped(struct node *node)

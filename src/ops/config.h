@@ -154,7 +154,12 @@ enum config_log_level {
     FIELD(CHOICE, storage_damage, "refuse|skip", 0, 0,                                            \
           "if the log lost acknowledged writes: refuse to start, or start without those writes")  \
     FIELD(TEXT, backup_folder, "", 0, 4000,                                                       \
-          "folder where POST /v1/admin/backup puts backups; without it backups are refused")      \
+          "folder where backups are put; without it POST /v1/admin/backup is refused")            \
+    FIELD(TEXT, backup_cron, "", 0, 256,                                                          \
+          "when backups are made, such as `0 3 * * *`; without it only when asked for")           \
+    FIELD(TEXT, backup_timezone, "UTC", 1, 63, "time zone of backup_cron")                        \
+    FIELD(U32, backup_keep, "7", 1, 1000,                                                         \
+          "how many backups made by backup_cron are kept; older ones are deleted after the next") \
     SECTION("delivery", "How due timers reach their targets.")                                    \
     FIELD(U32, deliveries_max, "4096", 1, 1000000,                                                \
           "limit of webhooks in flight, of all nodes; the next waits")                            \

@@ -92,6 +92,8 @@ static bool rocksdb_folder_is_known(const char *name)
         FOLDER_CLOSED_NAME "*",
         FOLDER_LOG_NAME,
         FOLDER_DAMAGED_NAME,
+        FOLDER_BACKUP_NAME "*",
+        FOLDER_PARTIAL_NAME "*",
         "CURRENT*",
         "MANIFEST-*",
         "IDENTITY*",

@@ -25,6 +25,8 @@
 #define FOLDER_LOG_NAME      LOG_HOME_FOLDER
 #define FOLDER_SPARE_NAME    LOG_HOME_FOLDER "/spare"
 #define FOLDER_DAMAGED_NAME  "damaged" /* copies of tables with damaged blocks */
+#define FOLDER_BACKUP_NAME   "BACKUP-" /* notes of backups, node/backup_record.h */
+#define FOLDER_PARTIAL_NAME  "PARTIAL-"
 
 #define FOLDER_NAME_SIZE 64 /* maximum name of a RocksDB file, with its NUL */
 

@@ -411,11 +411,9 @@ static bool files_remove_one(void *context, const struct files_entry *entry)
 
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->name) >= sizeof(path))
         return true;
-    if (entry->is_folder) {
+    if (unlink(path) != 0 && entry->is_folder) { /* a link to a folder is unlinked */
         files_list(path, files_remove_one, path, NULL);
         rmdir(path);
-    } else {
-        unlink(path);
     }
     return true;
 }
@@ -424,6 +422,17 @@ void files_remove_folder(const char *path)
 {
     files_list(path, files_remove_one, (char *)(uintptr_t)path, NULL);
     rmdir(path);
+}
+
+enum error_code files_move_folder(const char *from, const char *to, struct error *ret_error)
+{
+    struct stat info;
+
+    if (lstat(from, &info) == 0 && !S_ISDIR(info.st_mode))
+        return error_set(ret_error, ERROR_IO, "%s is no folder", from);
+    if (rename(from, to) != 0)
+        return files_failed(ret_error, "rename", from);
+    return files_sync_folder_of(to, ret_error);
 }
 
 bool files_exists(const char *path)

@@ -69,8 +69,13 @@ enum error_code files_give_folder(const char *path, struct error *ret_error);
  * file. The caller owns *ret_path. */
 enum error_code files_make_shadow(const char *folder, char **ret_path, struct error *ret_error);
 
-/* Removes a folder with its files, and those of its subfolders. */
+/* Removes a folder with its files, and those of its subfolders. Removes a link, and not what it
+ * leads to. */
 void files_remove_folder(const char *path);
+
+/* Renames a folder durably. ERROR_IO if `from` is no folder but a link to one, or if `to` exists
+ * and is not an empty folder. */
+enum error_code files_move_folder(const char *from, const char *to, struct error *ret_error);
 
 bool files_exists(const char *path);
 

@@ -8,6 +8,7 @@ must have every timer that was acknowledged before the backup was asked for, as 
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -210,6 +211,80 @@ class BackupTest(unittest.TestCase):
                             for status, _, body in answers), [a[2] for a in answers])
         for copy in good:
             self.assertEqual(copy["timers"], 20000)
+
+    def whole(self):
+        return sorted(name for name in os.listdir(self.backups) if not name.endswith(".tmp"))
+
+    # proves: backup-planned, backup_keep
+    def test_planned_ones_are_made_and_the_oldest_deleted(self):
+        """Each second one, of which two are kept, with all that was acknowledged before."""
+        daemon = self.start(self.data, "--backup-folder", self.backups, "--backup-cron", "* * * * * *",
+                            "--backup-keep", "2")
+        made = [daemon.call("POST", "/v1/timers", {"after": "2h", "target": TARGET, "key": f"k{number}"})[2]
+                for number in range(50)]
+        asked = self.backup(daemon)
+        mine = os.path.join(self.backups, "20200101T000000Z")
+        os.makedirs(mine)
+        harness.wait_until(lambda: daemon.output().count("event=backup_made") >= 5, 60, "five backups")
+        self.assertIn(" deleted=1", daemon.output())
+        self.assertEqual(daemon.signal(signal.SIGTERM), 0)
+        left = set(self.whole()) - {asked["name"], "20200101T000000Z"}
+        self.assertEqual(len(left), 2)
+        self.assertTrue(os.path.isdir(asked["folder"]) and os.path.isdir(mine))
+        for name in left | {asked["name"]}:
+            code, text = check(os.path.join(self.backups, name))
+            self.assertEqual(code, 0, text)
+            self.assertIn("total: 50 live", text)
+        restored = os.path.join(self.room, "restored")
+        subprocess.run([harness.find("tickwheeld"), "--restore", os.path.join(self.backups, max(left)), "--data-folder",
+                        restored], check=True, capture_output=True)
+        daemon = self.start(restored)
+        self.assert_holds(daemon, {timer["id"]: timer["version"] for timer in made}, set())
+
+    # proves: backup-partial
+    def test_a_kill_in_the_middle_leaves_whole_ones_only(self):
+        """Killed as soon as a partial one is seen, again and again: each that has a name of a whole one is whole, and what
+        is partial is gone at the next start."""
+        seen = 0
+        for _ in range(12):
+            daemon = self.start(self.data, "--backup-folder", self.backups, "--backup-cron", "* * * * * *",
+                                "--backup-keep", "3")
+            daemon.call("POST", "/v1/timers/batch", "".join(
+                json.dumps({"after": "2h", "target": TARGET, "payload": "x" * 400}) + "\n" for _ in range(2000)),
+                {"Content-Type": "application/x-ndjson"})
+            begun = re.compile(r"\.tmp$|^PARTIAL-")
+            harness.happens(lambda: any(begun.search(name) for folder in (self.data, self.backups)
+                                        if os.path.isdir(folder) for name in os.listdir(folder)), 5)
+            daemon.signal(signal.SIGKILL)
+            notes = [name for name in os.listdir(self.data) if begun.search(name)]
+            seen += bool(notes)
+            for name in self.whole() if os.path.isdir(self.backups) else ():
+                code, text = check(os.path.join(self.backups, name))
+                self.assertEqual(code, 0, text)
+        self.assertGreater(seen, 0)
+        self.start(self.data, "--backup-folder", self.backups)
+        self.assertEqual([name for name in os.listdir(self.backups) if name.endswith(".tmp")], [])
+        self.assertEqual([name for name in os.listdir(self.data) if begun.search(name)], [])
+
+    # proves: backup-failed, backup-settings
+    def test_a_planned_one_that_fails_is_reported(self):
+        daemon = self.start(self.data, "--backup-folder", "/dev/null/backups", "--backup-cron", "* * * * * *")
+        daemon.find_in_output(r'level=error event=backup_failed cause="[^"]*/dev/null')
+        harness.wait_until(lambda: daemon.metric("tickwheel_backups_failed_total") >= 2, 20, "two failures")
+        status, _, body = daemon.call("GET", "/readyz")
+        self.assertEqual((status, body["status"]), (200, "ready"))
+        self.assertIn("the last planned backup failed: ", body["detail"])
+        done = subprocess.run([harness.find("tickwheel"), "doctor", "--url", f"http://127.0.0.1:{daemon.port}", "--data",
+                               self.data], capture_output=True, text=True, check=False)
+        self.assertRegex(done.stdout, r"(?m)^warn .*is ready, but .the last planned backup failed: ")
+        for flags, why in ((("--backup-cron", "0 3 * * *"), "set backup_folder too"),
+                           (("--backup-folder", "/x", "--backup-cron", "each day"), "backup_cron: "),
+                           (("--backup-folder", "/x", "--backup-cron", "@daily", "--backup-timezone", "Mars/Sea"),
+                            "backup_timezone: "),
+                           (("--backup-keep", "0"), "backup_keep"), (("--backup-keep", "1001"), "backup_keep")):
+            done = subprocess.run([harness.find("tickwheeld"), "--check-config", *flags], env={}, capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual((done.returncode, why in done.stderr), (2, True), done.stderr)
 
     def test_check_of_a_folder_in_use_and_of_none(self):
         daemon = self.start(self.data)
