@@ -16,6 +16,7 @@ enum {
     TOPICS_KAFKA_POLL_MS = 100,
     /* time limit of an answer; then the cause is reported, and the request repeated */
     TOPICS_KAFKA_LOOK_MS = 1500,
+    TOPICS_KAFKA_ANSWER_MS = 3000, /* time limit of a question for settings */
     TOPICS_KAFKA_NAME_SIZE = 250,
 };
 
@@ -336,6 +337,22 @@ static enum error_code topics_kafka_judge_all(const struct topics_kafka *topics,
     return ERROR_NONE;
 }
 
+/* Sends the question with a time limit. The client sends it to the broker that it takes for the
+ * controller, and waits for that one: if it has died, only new metadata names another. */
+static void topics_kafka_ask_settings(struct topics_kafka *topics, size_t which)
+{
+    rd_kafka_ConfigResource_t *resource =
+        rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics->names[which]);
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(topics->handle.client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    char text[128];
+
+    rd_kafka_AdminOptions_set_request_timeout(options, TOPICS_KAFKA_ANSWER_MS, text, sizeof(text));
+    rd_kafka_DescribeConfigs(topics->handle.client, &resource, 1, options, topics->queue);
+    rd_kafka_AdminOptions_destroy(options);
+    rd_kafka_ConfigResource_destroy(resource);
+}
+
 static enum error_code topics_kafka_describe(struct topics_kafka *topics, size_t which,
                                              struct error *ret_error)
 {
@@ -343,11 +360,8 @@ static enum error_code topics_kafka_describe(struct topics_kafka *topics, size_t
 
     topics_kafka_begin_step(topics);
     do {
-        rd_kafka_ConfigResource_t *resource =
-            rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics->names[which]);
-        rd_kafka_DescribeConfigs(topics->handle.client, &resource, 1, NULL, topics->queue);
+        topics_kafka_ask_settings(topics, which);
         rd_kafka_event_t *event = topics_kafka_answer(topics);
-        rd_kafka_ConfigResource_destroy(resource);
         if (!event || rd_kafka_event_error(event))
             code = error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[which],
                              event ? rd_kafka_event_error_string(event) : "no answer");
@@ -355,6 +369,10 @@ static enum error_code topics_kafka_describe(struct topics_kafka *topics, size_t
             code = topics_kafka_judge_all(topics, which, event, ret_error);
         if (event)
             rd_kafka_event_destroy(event);
+        if (code == ERROR_IO) {
+            topics_kafka_tell(topics, ret_error->text);
+            topics_kafka_look(topics, NULL); /* refreshes the metadata */
+        }
     } while (code == ERROR_IO && topics_kafka_try_again(topics));
     return code;
 }
