@@ -30,7 +30,7 @@ run: build ## install missing packages, build, and start tickwheeld on 127.0.0.1
 	@exec build/release/bin/tickwheeld --banner --data-folder "$(DATA)" \
 		--webhook-allow "127.0.0.0/8,::1/128" $(FLAGS)
 
-cluster: ## three Kafka brokers and three nodes on this machine, to try a cluster; prints a curl, and a kill to survive
+cluster: ## three Kafka brokers and three nodes on this machine, to try a cluster: create, kill, add, drain
 	@scripts/install-deps kafka
 	@tests/brokers/kafka/fetch
 	@$(MAKE) --no-print-directory build

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: who runs `make cluster` has three nodes, and loses nothing when he kills one as the text says.
+"""Goal: who runs `make cluster` has three nodes, and loses nothing when a node and a broker are killed and a node is added
+as the text says; at the end no process and no folder is left.
 
-Method: scripts/cluster on free ports; what it prints is run, and its folder is gone at the end.
+Method: scripts/cluster on free ports; what it prints is run.
 """
 
 import json
@@ -23,6 +24,19 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 def shell(command):
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout if done.returncode == 0 else ""
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return [int(child) for child in file.read().split()]
 
 
 class ClusterScriptTest(unittest.TestCase):
@@ -52,32 +66,58 @@ class ClusterScriptTest(unittest.TestCase):
         lines = re.sub(r"\\\n *", "", text).splitlines()
         return [line.strip() for line in lines if line.startswith("    ")], text
 
-    def test_what_it_prints(self):
-        (create, show, kill, show_second), text = self.commands()
-        ports = re.search(r"on the ports (\d+) (\d+) (\d+)", text).groups()
-        self.assertIn("201 Created", shell(create))
+    def owners(self, show):
+        """The owner of each partition that the node knows one of; without a copy it learns of it by the owner's next note."""
+        return re.findall(r"^\d+ +(\d+) +\d+ +(?:\d+ +)?\[", shell(show), re.M)
 
-        def shown():
-            """Rows of partitions with an owner, of which a node without a copy learns by the next note of that owner."""
-            return re.findall(r"^\d+ +[123] +[123] +(?:[123] +)?\[[123]?\] +\d+ +(?:active|standby|absent) ", shell(show), re.M)
-        harness.wait_until(lambda: len(shown()) == 6, 60, "six partitions")
+    def is_owned_by(self, show, *nodes):
+        owners = self.owners(show)
+        return len(owners) == 6 and set(owners) == set(nodes)
+
+    def join(self, command):
+        """One more node, by the command that is printed."""
+        node = subprocess.Popen(command.split(), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(lambda: node.poll() is None and node.kill())
+        return node
+
+    def test_what_it_prints(self):
+        (create, show, kill, show_second, kill_broker, join, drain), text = self.commands()
+        nodes = re.findall(r"(?m)^node (\d) +(http://127\.0\.0\.1:\d+) +pid (\d+) +dashboard \2/ui$", text)
+        brokers = re.findall(r"(?m)^broker (\d) +127\.0\.0\.1:(\d+) +pid (\d+)$", text)
+        self.assertEqual(([number for number, *_ in nodes], [number for number, *_ in brokers]), (["1", "2", "3"],) * 2)
+        pids = [int(pid) for *_, pid in nodes + brokers]
+        self.assertTrue(all(map(is_running, pids)))
+        self.assertRegex(drain, r" cluster drain 2 --url http://127\.0\.0\.1:\d+$")
+        self.assertIn("201 Created", shell(create))
+        harness.wait_until(lambda: self.is_owned_by(show, "1", "2", "3"), 60, "three owners")
         far = create.replace("curl -i", "curl -s").replace('"3s"', '"1h"')
         ids = [json.loads(shell(far))["id"] for _ in range(12)]
         self.assertEqual(shell(kill + " && echo killed"), "killed\n")
-
-        def survivors_own_all():
-            owners = re.findall(r"^\d+ +(\d+) +\d+ +(?:\d+ +)?\[", shell(show_second), re.M)
-            return len(owners) == 6 and set(owners) == {"2", "3"}
-        harness.wait_until(survivors_own_all, 120, "owners of all partitions")
+        harness.wait_until(lambda: self.is_owned_by(show_second, "2", "3"), 120, "owners of all partitions")
+        self.assertEqual(shell(kill_broker + " && echo killed"), "killed\n")
+        fourth = self.join(join)
+        harness.wait_until(lambda: self.is_owned_by(show_second, "2", "3", "4"), 180, "partitions of the new node")
         for timer in ids:
-            for port in ports[1:]:
-                harness.wait_until(lambda port=port, timer=timer: '"state":"scheduled"' in shell(
-                    f"curl -s http://127.0.0.1:{port}/v1/timers/{timer}"), 60, f"{timer} at {port}")
-        folder = re.search(r"their logs are in (\S+)\.", text)[1]
+            for _, url, _ in nodes[1:]:
+                harness.wait_until(lambda url=url, timer=timer: '"state":"scheduled"' in shell(
+                    f"curl -s {url}/v1/timers/{timer}"), 60, f"{timer} at {url}")
+        folder = re.search(r"logs are in (\S+)\. ", text)[1]
         self.assertTrue(os.path.isdir(folder))
         self.stop()
         self.assertEqual(self.script.returncode, 0, self.printed())
+        self.assertIn("All have ended.", self.printed())
+        self.assertEqual(fourth.wait(harness.PATIENCE_S), 0)
+        self.assertEqual([pid for pid in pids if is_running(pid)], [])
         self.assertFalse(os.path.exists(folder))
+
+    def test_an_end_while_it_starts(self):
+        harness.wait_until(lambda: "Three brokers start." in self.printed(), 60, "its first line")
+        harness.wait_until(lambda: children(self.script.pid), 60, "a broker")
+        processes = children(self.script.pid)
+        self.stop()
+        self.assertEqual(self.script.returncode, 0, self.printed())
+        self.assertEqual([pid for pid in processes if is_running(pid)], [])
 
 
 if __name__ == "__main__":
