@@ -12,7 +12,7 @@
  *         copy_take_page(&reader, &page))
  *         ... page.rows borrow from the bytes ...
  *
- * A message that is accepted is the only encoding of its contents. docs/cluster-design.md has the
+ * A message that is accepted is the only encoding of its contents. wire.h has the
  * head; the golden bytes of the tests show the rest.
  *
  * Threads    No state: any.

@@ -1,4 +1,4 @@
-/* frame.c - see frame.h; docs/cluster-design.md has the layout in a table. */
+/* frame.c - see frame.h, which has the layout. */
 #include "cluster/frame.h"
 
 #include "base/checksum.h"

@@ -9,6 +9,19 @@
  *     frame_encode(&frame, cluster, &buffer);
  *     if (frame_decode(bytes, cluster, &frame, &error) == ERROR_NONE) ...
  *
+ * The bytes; numbers are little-endian:
+ *
+ *     4           `TWL` and the version: 1
+ *     8           id of the cluster: random
+ *     1           kind: 1 claim, 2 commit, 3 keep, 4 release, 5 note
+ *     1           flags: 1 the commit continues in the next frame; 2 it is a part of a sweep
+ *     2, 4        partition; node that appended it
+ *     8           incarnation
+ *     8, 8        epoch of the claim, 0 only in notes; seq
+ *     8           time of sending, milliseconds since 1970
+ *     0 - 900000  body: changes of rows; of a release the node (4) that is to claim next
+ *     4           CRC-32C of the bytes before
+ *
  * Errors     ERROR_CORRUPT: the bytes are damaged, of another version, or of another cluster.
  * Ownership  The body of a decoded frame borrows from the bytes.
  * Threads    No state: any.
@@ -26,12 +39,12 @@ enum {
     FRAME_BODY_SIZE_MAX = 900000,
 };
 
-enum frame_kind { /* docs/cluster-design.md */
-                  FRAME_CLAIM = 1,
-                  FRAME_COMMIT,
-                  FRAME_KEEP,
-                  FRAME_RELEASE,
-                  FRAME_NOTE,
+enum frame_kind {
+    FRAME_CLAIM = 1,
+    FRAME_COMMIT,
+    FRAME_KEEP,
+    FRAME_RELEASE,
+    FRAME_NOTE,
 };
 
 struct frame {

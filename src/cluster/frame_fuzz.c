@@ -1,7 +1,7 @@
 /* Goal: no bytes make the reader of frames leave its bounds, and an accepted frame is the only
  * encoding of its contents. Method: the first byte chooses whether the checksum is made to fit; a
  * frame that is accepted is written again and gives equal bytes; one that is refused although its
- * checksum, version and cluster fit breaks a rule of docs/cluster-design.md, by a second
+ * checksum, version and cluster fit breaks a rule of frame.h, by a second
  * reading. */
 #include "base/checksum.h"
 #include "cluster/frame.h"

@@ -1,4 +1,4 @@
-/* Goal: the bytes of frames are those of docs/cluster-design.md and stay readable, and no flipped
+/* Goal: the bytes of frames are those of frame.h and stay readable, and no flipped
  * bit, no cut and no other cluster goes unnoticed. Method: golden bytes; each bit and each prefix;
  * every field that contradicts another one, under a checksum that fits. */
 #include "base/checksum.h"

@@ -18,6 +18,9 @@
  *
  * Equal members and an equal plan give an equal plan: nothing moves by itself.
  *
+ * The bytes of a plan: form 1 (1); version (8); count of partitions (2); for each the owner, the
+ * next and three standbys (4 each; 0: none).
+ *
  * Time       O(partitions × nodes). No clock.
  * Errors     None in making; ERROR_CORRUPT: the bytes of a plan are damaged.
  * Threads    No state: any.

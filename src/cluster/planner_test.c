@@ -1,4 +1,4 @@
-/* Goal: the bytes of a plan are those of docs/cluster-design.md, and no plan that contradicts
+/* Goal: the bytes of a plan are those of planner.h, and no plan that contradicts
  * itself is taken. Method: golden bytes, each cut of them, and fields that do not fit to each
  * other; chosen members for which node takes over. The model test has the rest. */
 #include "cluster/planner.h"

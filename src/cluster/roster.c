@@ -1,4 +1,4 @@
-/* roster.c - see roster.h; docs/cluster-design.md has the layout of a note in a table. */
+/* roster.c - see roster.h, which has the layout of a note. */
 #include "cluster/roster.h"
 
 #include "base/check.h"

@@ -14,6 +14,16 @@
  * planner that was replaced without a release has been silent for longer than three notes take:
  * the claim of the next one counts as so many behind its last.
  *
+ * A note is the body of a frame of kind note, with epoch and seq 0. A text is its size (1) and its
+ * bytes:
+ *
+ *     1        form: 4
+ *     texts    address for clients, address for nodes, zone
+ *     4, 2, 2  clock less that of the brokers, milliseconds, signed; weight; load in thousandths
+ *     2        count of partitions; for each: partition 2, role 1, offset that it reads next 8, and
+ *              of an owner the live timers 8
+ *     1, 1     0; count of tenants; for each: its name as a text, its live timers 8
+ *
  * Time       roster_read is O(partitions) of the note. No clock.
  * Errors     ERROR_CORRUPT: the note is damaged. ERROR_TOO_MANY: ROSTER_MAX nodes are alive.
  * Ownership  A decoded note borrows its texts from the bytes; the table keeps copies.

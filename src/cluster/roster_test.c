@@ -1,4 +1,4 @@
-/* Goal: the bytes of a note are those of docs/cluster-design.md, no damaged note is taken, and a
+/* Goal: the bytes of a note are those of roster.h, no damaged note is taken, and a
  * node is dead exactly when the planner has written five notes since its last one. Method: golden
  * bytes; each cut of them, and fields out of their bounds; notes in chosen orders. */
 #include "cluster/roster.h"

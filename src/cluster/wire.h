@@ -12,8 +12,10 @@
  *         for (uint32_t i = 0; i < reader.head.count && wire_take_command(&reader, &command); i++)
  *             ... wire_command_deinit(&command) after its answer ...
  *
- * A message that is accepted is the only encoding of its contents. docs/cluster-design.md has the
- * head; the golden bytes of the tests show the rest.
+ * The head of a message: `TWM` and the version 1 (4 bytes), the id of the cluster (8), enum
+ * wire_kind (1), the node that sent it (4), the count of commands or answers (4). CRC-32C of all
+ * bytes before ends it (4). The golden bytes of the tests show the rest. A message that is accepted
+ * is the only encoding of its contents.
  *
  * Errors     ERROR_CORRUPT: the bytes are damaged, of another version, or break a rule.
  *            ERROR_TOO_LARGE, ERROR_NO_MEMORY of the writers: the buffer is as it was.
