@@ -89,7 +89,6 @@ static void wake_sooner(void *context, uint64_t wake_at)
 }
 /* [end] */
 
-/* [quote: events] */
 static void put(struct board *board, uint64_t topic)
 {
     atomic_fetch_add(&board->messages[topic], 1);
@@ -102,7 +101,6 @@ static bool get(struct board *board, struct page_reader *reader, uint64_t delay_
     return tw_purgatory_submit(board->purgatory, reader, reader->topics, reader->topic_count,
                                deadline.ns);
 }
-/* [end] */
 
 /* Returns whether the line was valid and its reader, if any, was accepted. */
 static bool do_line(struct board *board, const char *line)
