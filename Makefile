@@ -19,7 +19,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages dist formal sim soak bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image dist formal sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -208,6 +208,11 @@ install-lib: lib ## install the library alone: headers, static and shared, pkg-c
 packages: ## Debian packages for the release of Debian that runs here, in build/packages
 	@scripts/install-deps packages
 	@scripts/packages
+
+image: ## an OCI image of the daemon from these packages, in build/image, without a container engine
+	@scripts/install-deps image
+	@scripts/packages
+	@scripts/image
 
 dist: ## the sources as build/tickwheel-VERSION.tar.gz
 	@scripts/dist
