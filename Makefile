@@ -20,7 +20,7 @@ JOBS ?= $(shell nproc)
 export JOBS
 
 .PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image dist formal sim soak bench bench-service bench-brokers asan \
-	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
+	tsan fuzz fuzz-long coverage lint analyze fmt site docs install install-lib clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -188,6 +188,10 @@ analyze: ## lint with clang's analyzer, which takes minutes
 fmt: ## format every C file
 	@scripts/install-deps lint
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
+
+site: ## the documents as a static site with search, in build/site; links are checked
+	@scripts/install-deps site
+	@scripts/site
 
 docs: ## the generated files: settings, metrics, overview of the API, exported symbols
 	@scripts/reference --map lib/libtickwheel.map
