@@ -317,6 +317,13 @@ static enum error_code tell_deliveries(struct survey *survey)
     return ERROR_NONE;
 }
 
+static enum error_code tell_deliveries_but_of_old_nodes(struct survey *survey)
+{
+    const bool is_old = survey->node && survey->node % 2 == 0;
+
+    return is_old ? ERROR_BAD_REQUEST : tell_deliveries(survey);
+}
+
 /* Counts the deliveries of a page in `seen`, by stamp and node. Returns the cursor of the next page
  * in `ret_cursor`; empty if this is the last. */
 static void take_deliveries(const struct reply *reply, unsigned seen[DELIVERIES + 1][5],
@@ -365,6 +372,13 @@ static void test_deliveries_of_all_nodes(void **state)
     }
     probe_set_others(&fixture->probe, OTHERS, lose_node);
     fixture_ask(fixture, "GET", "/v1/deliveries", "", BYTES(""), 503, "overloaded");
+
+    /* Nodes of an earlier version are named; the others answer. */
+    assert_false(reply_body_contains(&fixture->reply, "missing"));
+    probe_set_others(&fixture->probe, OTHERS, tell_deliveries_but_of_old_nodes);
+    fixture_ask(fixture, "GET", "/v1/deliveries?limit=200", "", BYTES(""), 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "\"missing\":[2,4]}"));
+    assert_true(reply_body_contains(&fixture->reply, "-3\",\"at\""));
 }
 
 int main(void)

@@ -28,7 +28,7 @@ struct attempts {
     struct cli *cli;
     struct buffer rows, seen; /* `seen`: ids of the answer before, with a newline after each */
     struct wall newest;
-    bool has_head, is_following;
+    bool has_head, is_following, has_told_missing;
 };
 
 static void attempts_append_filters(struct cli *cli, struct buffer *path)
@@ -169,6 +169,17 @@ static bool attempts_is_known(struct attempts *attempts, struct bytes row, struc
     return is_known;
 }
 
+/* Names the nodes that cannot answer, once. */
+static void attempts_tell_missing(struct attempts *attempts, struct bytes nodes)
+{
+    if (nodes.size < 3 || attempts->has_told_missing)
+        return;
+    attempts->has_told_missing = true;
+    cli_complain(CLI_EXIT_DONE,
+                 "deliveries of the nodes %.*s are missing: they run an earlier version",
+                 (int)(nodes.size - 2), nodes.data + 1);
+}
+
 /* Reads up to `limit` deliveries into the rows, without those that are known. */
 static enum cli_exit attempts_read(struct attempts *attempts, const char *since, uint64_t limit)
 {
@@ -197,6 +208,8 @@ static enum cli_exit attempts_read(struct attempts *attempts, const char *since,
             cli_append_query(&path, "cursor", buffer_bytes(&cursor));
         code = cli_ask(attempts->cli, "GET", cli_text(&path), (struct bytes){NULL, 0}, &answer);
         const struct bytes page = buffer_bytes(&answer.body), next = cli_member(page, "next");
+        if (!code)
+            attempts_tell_missing(attempts, cli_member(page, "missing"));
         cli_list_init(&list, cli_member(page, "deliveries"));
         while (!code && limit > 0 && cli_list_next(&list, &row)) {
             limit--;

@@ -219,7 +219,13 @@ static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
 static void peers_repeat(struct peers *peers, struct peers_request *request,
                          enum peers_outcome outcome)
 {
-    if (outcome == PEERS_UNSENT || command_is_read(request->command->kind))
+    const struct command *command = request->command;
+
+    /* Other requests of the message are repeated without it. */
+    if (outcome == PEERS_REFUSED && command->kind == COMMAND_SURVEY &&
+        survey_is_recent(command->survey->kind))
+        peers_fail(peers, request, ERROR_BAD_REQUEST);
+    else if (outcome != PEERS_DOUBTFUL || command_is_read(command->kind))
         peers_await_owner(peers, request);
     else
         peers_fail(peers, request, ERROR_IN_DOUBT);

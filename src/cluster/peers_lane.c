@@ -252,8 +252,10 @@ static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address
     }
     peers_lane_close(lane);
     /* These statuses are sent before anything is done; others may follow an effect. */
-    const bool is_refusal = is_read && (status == 400 || status == 401 || status == 409 ||
-                                        status == 413 || status == 503);
+    if (is_read && status == 400)
+        return PEERS_REFUSED;
+    const bool is_refusal =
+        is_read && (status == 401 || status == 409 || status == 413 || status == 503);
     return is_refusal ? PEERS_UNSENT : PEERS_DOUBTFUL;
 }
 

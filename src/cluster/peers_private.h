@@ -131,6 +131,7 @@ void peers_forget_secrets(struct peers *peers);
 enum peers_outcome {
     PEERS_ANSWERED,
     PEERS_UNSENT,   /* the other node has not acted on it, and will not */
+    PEERS_REFUSED,  /* likewise, because it cannot read it: it may be of an earlier version */
     PEERS_DOUBTFUL, /* the other node may have acted on it */
 };
 

@@ -44,6 +44,13 @@ static inline bool survey_is_of_node(enum survey_kind kind)
     return kind >= SURVEY_WORKERS && kind != SURVEY_LIVE;
 }
 
+/* True if nodes of version 0.1 do not know it: they refuse a message that has one, and answer
+ * BAD_REQUEST in that way. */
+static inline bool survey_is_recent(enum survey_kind kind)
+{
+    return kind == SURVEY_DELIVERIES;
+}
+
 static inline size_t survey_rows_max(enum survey_kind kind)
 {
     return kind == SURVEY_TENANTS ? SURVEY_TENANTS_MAX : SURVEY_ROWS_MAX;

@@ -49,11 +49,17 @@ static void tally_copy_items(struct scatter_part *asked)
 
 /* ---- asking ---- */
 
-static enum error_code tally_failure(const struct node_tally *tally)
+/* Marks the nodes that cannot answer because of their version. */
+static enum error_code tally_failure(struct node_tally *tally)
 {
     for (size_t i = 0; i < tally->part_count; i++) {
-        if (tally->scatter_->parts[i].error)
-            return tally->scatter_->parts[i].error;
+        const enum error_code error = tally->scatter_->parts[i].error;
+        const struct survey *survey = &tally->parts[i].survey;
+
+        tally->parts[i].is_missing =
+            error == ERROR_BAD_REQUEST && survey->node && survey_is_recent(survey->kind);
+        if (error && !tally->parts[i].is_missing)
+            return error;
         if (tally->parts[i].is_short)
             return ERROR_NO_MEMORY;
     }

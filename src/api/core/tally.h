@@ -48,6 +48,7 @@ struct tally_part {
     struct timer *copies[TALLY_ITEMS];      /* copies of the items; NULL if out of memory */
     size_t taken;                           /* by tally_next_item */
     bool is_short;                          /* a copy is missing */
+    bool is_missing; /* the node is of an earlier version, and cannot answer */
 };
 
 /* Asks, and calls `finish` when all have answered. `queue`, for ITEMS and a single row of QUEUES,

@@ -214,6 +214,23 @@ static uint64_t deliveries_append_page(const struct deliveries_row *rows, size_t
     return bound;
 }
 
+/* Appends the nodes that are of an earlier version, if there are any. */
+static void deliveries_append_missing(const struct node_tally *tally, struct buffer *out)
+{
+    bool is_open = false;
+
+    for (size_t i = 0; i < tally->part_count; i++) {
+        if (!tally->parts[i].is_missing)
+            continue;
+        if (!is_open)
+            json_open(out, "missing", '[');
+        is_open = true;
+        json_put_number(out, NULL, tally->parts[i].survey.node);
+    }
+    if (is_open)
+        json_close(out, ']');
+}
+
 static void deliveries_answer(struct node_tally *tally, const struct deliveries_row *rows,
                               size_t count, uint64_t bound)
 {
@@ -235,6 +252,7 @@ static void deliveries_answer(struct node_tally *tally, const struct deliveries_
     } else {
         buffer_append_text(&body, "null");
     }
+    deliveries_append_missing(tally, &body);
     json_close(&body, '}');
     call_answer_json(tally->call, 200, &body);
 }
