@@ -19,7 +19,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image dist formal sim soak bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image chart dist formal sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt site docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -217,6 +217,9 @@ image: ## an OCI image of the daemon from these packages, in build/image, withou
 	@scripts/install-deps image
 	@scripts/packages
 	@scripts/image
+
+chart: ## the Helm chart, checked and packed as build/tickwheel-VERSION.tgz
+	@scripts/chart
 
 dist: ## the sources as build/tickwheel-VERSION.tar.gz
 	@scripts/dist
