@@ -37,8 +37,8 @@ static void api_answer_out_of_memory(struct http_request *request)
     http_request_answer(request, &response);
 }
 
-/* Sends a browser from /ui/ to /ui. The path is relative, because a proxy may have put others before
- * it. */
+/* Sends a browser from /ui/ to /ui. The path is relative, because a proxy may have put others
+ * before it. */
 static void api_answer_dashboard(struct call *call)
 {
     struct http_response response = {.status = 308};

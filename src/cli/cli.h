@@ -53,8 +53,8 @@ struct cli {
 
 /* ---- what a verb says ---- */
 
-/* Prints `out` and empties it. Returns false if it cannot be written, and says why the first time. A
- * reader that closed the pipe is not complained of. */
+/* Prints `out` and empties it. Returns false if it cannot be written, and says why the first time.
+ * A reader that closed the pipe is not complained of. */
 bool cli_flush(struct cli *cli);
 
 /* Prints "tickwheel: TEXT" to standard error, control characters as \uXXXX. Returns `code`. */

@@ -60,8 +60,9 @@ void screen_append_local(struct buffer *out, const struct zone *zone, struct wal
  * eighths of one. */
 void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most);
 
-/* Appends text of this file, with its marks in ASCII: "#" and "-" for bars, "~" where a cell was cut,
- * "?" for U+FFFD. Each takes one place, as before. Other characters are those of the user, and stay. */
+/* Appends text of this file, with its marks in ASCII: "#" and "-" for bars, "~" where a cell was
+ * cut, "?" for U+FFFD. Each takes one place, as before. Other characters are the user's, and
+ * stay. */
 void screen_append_ascii(struct buffer *out, struct bytes text);
 
 /* ---- tables ---- */

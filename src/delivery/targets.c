@@ -95,8 +95,8 @@ static struct target_breaker *targets_find(const struct targets *targets, const 
                : map_get(&targets->map, targets_key_of(targets, timer, scope));
 }
 
-/* Returns the state of a breaker; NULL means that there is none. `path` is shown if its scope is the
- * path. */
+/* Returns the state of a breaker; NULL means that there is none. `path` is shown if its scope is
+ * the path. */
 static struct target_status targets_status_of(const struct targets *targets,
                                               const struct target_breaker *target,
                                               struct bytes origin, struct bytes path,

@@ -137,7 +137,8 @@ enum error_code files_read(const char *path, size_t size_max, struct buffer *buf
 enum error_code files_read_regular(const char *path, size_t size_max, struct buffer *buffer,
                                    struct error *ret_error)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* waits for no writer of a pipe */
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* waits for no writer of a pipe */
     struct stat info;
 
     if (fd >= 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) {

@@ -132,6 +132,7 @@ static void refuses_a_pipe_where_a_regular_file_is_wanted(void **state)
     assert_non_null(strstr(error.text, "pipe: it is not a regular file"));
     assert_int_equal(files_read_regular("/dev/null", 3, &buffer, &error), ERROR_IO);
     assert_int_equal(buffer.size, 3);
+    unlink(files_test_path(fixture, "pipe"));
     buffer_deinit(&buffer);
 }
 

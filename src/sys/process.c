@@ -256,8 +256,7 @@ static int process_become(char *const *arguments, char *const *environment, enum
     sigset_t none;
 
     errno = 0;
-    if (bond == PROCESS_IS_BOUND &&
-        (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent))
+    if (bond == PROCESS_IS_BOUND && (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent))
         return errno ? errno : ESRCH; /* the parent ended before the bond was made */
     for (int i = 1; i < NSIG; i++)
         (void)sigaction(i, &preset, NULL); /* some cannot be changed */

@@ -81,7 +81,7 @@ struct process_child {
 /* What the kernel does with a child when this process ends, also by SIGKILL. */
 enum process_bond {
     PROCESS_IS_FREE,  /* it goes on */
-    PROCESS_IS_BOUND, /* it gets SIGTERM; call process_start on the first thread, whose end counts */
+    PROCESS_IS_BOUND, /* it gets SIGTERM when the thread ends that called process_start */
 };
 
 /* Starts a program, found in PATH, in a process group of its own, so that a Ctrl-C at the

@@ -199,7 +199,8 @@ static void starts_a_program_with_its_input_and_environment(void **state)
     struct error error;
 
     (void)state;
-    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, &error), ERROR_NONE);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, &error),
+                     ERROR_NONE);
     int code;
     assert_false(process_ended(&child, &code)); /* it waits for its input */
     assert_int_equal(process_write(&child, BYTES("a text\n")), 7);
@@ -216,7 +217,8 @@ static void input_is_written_as_far_as_it_is_taken(void **state)
     size_t written = 0;
 
     (void)state;
-    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, NULL), ERROR_NONE);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, NULL),
+                     ERROR_NONE);
     while (child.input_fd >= 0) {
         struct pollfd wait = {.fd = child.input_fd, .events = POLLOUT};
 
@@ -238,7 +240,8 @@ static void a_child_is_asked_to_end_although_signals_are_blocked_here(void **sta
     (void)state;
     sigfillset(&mask);
     sigprocmask(SIG_BLOCK, &mask, &before);
-    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, NULL), ERROR_NONE);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, NULL),
+                     ERROR_NONE);
     sigprocmask(SIG_SETMASK, &before, NULL);
     assert_int_equal(getpgid(child.pid), child.pid);
     process_stop(&child);
@@ -283,7 +286,8 @@ static void a_program_that_is_not_there_is_an_error(void **state)
     struct error error;
 
     (void)state;
-    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, &error), ERROR_IO);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, &error),
+                     ERROR_IO);
     assert_non_null(strstr(error.text, "/nonexistent/program"));
 }
 

@@ -132,7 +132,7 @@ void run_put(const struct run *run, struct buffer *out)
     json_put_some(out, "error", run->error);
 }
 
-/* A firing that was dropped after an attempt has failed: the target was asked, and did not accept. */
+/* A firing that was dropped after an attempt has failed: the target did not accept it. */
 static enum runs_last runs_last_of(const struct run *run)
 {
     const bool is_skipped =

@@ -68,9 +68,9 @@ void run_put(const struct run *run, struct buffer *out);
 
 /* X(name, text): how the last firing ended, as people ask. Those that were skipped since do not
  * count, unless there is no other. */
-#define RUNS_LAST_LIST(X)                       \
-    X(NEVER, "never") /* none has ended yet */  \
-    X(OK, "ok")                                 \
+#define RUNS_LAST_LIST(X)                                                    \
+    X(NEVER, "never") /* none has ended yet */                               \
+    X(OK, "ok")                                                              \
     X(FAILED, "failed")   /* FAILED or ENDED, or DROPPED after an attempt */ \
     X(SKIPPED, "skipped") /* SKIPPED, or DROPPED without an attempt */
 

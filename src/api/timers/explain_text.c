@@ -12,8 +12,8 @@ bool explain_next(const struct explain_view *view, struct wall *ret_next)
     const struct next_view known = {
         .timer = view->timer,
         .now = explained->now,
-        .waits_until = is_queued && explained->until.ms <= WALL_MS_MAX ? explained->until
-                                                                       : (struct wall){0},
+        .waits_until =
+            is_queued && explained->until.ms <= WALL_MS_MAX ? explained->until : (struct wall){0},
         .target = view->target,
         .pause = view->pause,
         .is_maintained = is_queued && explained->reason == WAIT_MAINTENANCE};

@@ -24,8 +24,9 @@ struct next_view {
 };
 
 struct next {
-    struct wall at;      /* Earliest time of the next attempt. */
-    const char *held_by; /* "pause", "maintenance", "breaker" or "target_pause"; NULL for nothing. */
+    struct wall at; /* Earliest time of the next attempt. */
+    const char
+        *held_by; /* "pause", "maintenance", "breaker" or "target_pause"; NULL for nothing. */
 };
 
 /* Returns false if the time is unknown, while maintenance or a pause without an end holds the timer

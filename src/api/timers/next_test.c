@@ -1,5 +1,5 @@
 /*
- * Goal: the time of the next attempt is the latest of those that hold the timer back, with its name.
+ * Goal: the next attempt is at the latest of the times that hold the timer back, with its name.
  * Method: a table of views, each with one more thing that holds back.
  */
 #include "api/timers/next.h"
@@ -61,7 +61,8 @@ static void a_cause_that_ends_before_the_timer_is_due_holds_nothing_back(void **
     const struct timer timer = {.state = TIMER_SCHEDULED, .due = {5000}, .at = {2000}};
     const struct target_status target = {.state = BREAKER_OPEN, .wait_ms = 1500};
     const struct target_pause pause = {.until = {3000}};
-    const struct next_view view = {.timer = &timer, .now = {NOW}, .target = &target, .pause = &pause};
+    const struct next_view view = {
+        .timer = &timer, .now = {NOW}, .target = &target, .pause = &pause};
 
     (void)state;
     next_test_is(&view, 5000, NULL); /* extended: its row is still at its old time */
