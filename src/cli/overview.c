@@ -1,11 +1,15 @@
 /* overview.c - the verbs about queues, targets and the cluster. */
 #include "base/json_write.h"
+#include "base/number.h"
+#include "calendar/duration.h"
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
+#include "sys/clock.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum { OVERVIEW_COLUMN_ROOM = 16 };
 
@@ -42,10 +46,11 @@ static void overview_say_paused(struct bytes row, struct buffer *text)
 static const char *overview_state_of_node(struct bytes row)
 {
     const bool is_stopping = cli_is_true(cli_member(row, "stopping"));
+    const bool is_drained = cli_is_true(cli_member(row, "drained"));
 
     if (cli_is_true(cli_member(row, "alive")))
-        return is_stopping ? "stops" : "alive";
-    return is_stopping ? "drained" : "dead";
+        return is_drained ? "drained" : is_stopping ? "stops" : "alive";
+    return is_stopping || is_drained ? "drained" : "dead";
 }
 
 static void overview_add_row(struct screen_table *table, struct bytes row,
@@ -228,10 +233,104 @@ enum cli_exit overview_targets(struct cli *cli)
     return lists_ask_and_show(cli, &path, overview_show_targets);
 }
 
+/* ---- drains ---- */
+
+#define OVERVIEW_DRAIN_LOOK_MS 200 /* interval of looks whether a drained node owns nothing */
+
+/* Reads how many partitions the node owns, or is to own by the plan. */
+static enum cli_exit overview_read_owned(struct cli *cli, uint64_t node, uint64_t *ret_owned)
+{
+    struct cli_answer answer;
+    struct cli_list partitions;
+    struct bytes partition;
+    const enum cli_exit code = cli_ask(cli, "GET", "/v1/cluster", (struct bytes){NULL, 0}, &answer);
+
+    *ret_owned = 0;
+    cli_list_init(&partitions, cli_member(buffer_bytes(&answer.body), "partitions"));
+    while (!code && cli_list_next(&partitions, &partition))
+        *ret_owned += cli_number(cli_member(partition, "owner"), 0) == node ||
+                      cli_number(cli_member(partition, "planned"), 0) == node;
+    cli_answer_deinit(&answer);
+    return code;
+}
+
+/* Waits until the node owns nothing. */
+static enum cli_exit overview_await_drain(struct cli *cli, uint64_t node, uint64_t wait_ms)
+{
+    const struct instant until = instant_add_ms(instant_now(), wait_ms);
+    uint64_t owned = 1;
+    enum cli_exit code = cli_catch_signals(cli);
+
+    while (!code) {
+        code = overview_read_owned(cli, node, &owned);
+        if (code || owned == 0)
+            break;
+        if (instant_now().ns >= until.ns)
+            return cli_complain(CLI_EXIT_FAILED,
+                                "node %llu is drained, and owns %llu partitions still",
+                                (unsigned long long)node, (unsigned long long)owned);
+        if (!cli_wait(cli, OVERVIEW_DRAIN_LOOK_MS))
+            code = CLI_EXIT_STOPPED;
+    }
+    return code;
+}
+
+static void overview_show_drain(struct cli *cli, uint64_t node, bool is_drain, uint64_t owned)
+{
+    if (cli->settings.form == CLI_FORM_JSON)
+        buffer_printf(&cli->out, "{\"node\":%llu,\"drained\":%s,\"owns\":%llu}\n",
+                      (unsigned long long)node, is_drain ? "true" : "false",
+                      (unsigned long long)owned);
+    else if (!is_drain)
+        buffer_printf(&cli->out, "node %llu takes its share of the partitions again\n",
+                      (unsigned long long)node);
+    else if (owned == 0)
+        buffer_printf(&cli->out, "node %llu is drained: it owns no partition\n",
+                      (unsigned long long)node);
+    else
+        buffer_printf(&cli->out,
+                      "node %llu gives up its partitions, of which it owns %llu; --wait waits for "
+                      "the last\n",
+                      (unsigned long long)node, (unsigned long long)owned);
+}
+
+/* "drain NODE" and "undrain NODE". */
+static enum cli_exit overview_drain(struct cli *cli, const char *verb, const char *name)
+{
+    const bool is_drain = strcmp(verb, "drain") == 0;
+    const char *wait = cli_flag(cli, CLI_FLAG_WAIT);
+    struct cli_answer answer;
+    uint64_t node, wait_ms = 0;
+    char path[64];
+
+    if (!is_drain && strcmp(verb, "undrain") != 0)
+        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is none of: drain, undrain", verb);
+    if (!number_parse(bytes_of(name), 10, &node) || node == 0 || node > UINT32_MAX)
+        return cli_complain(CLI_EXIT_USAGE, "NODE is the number of a node, as cluster shows it");
+    if (wait && (!is_drain || duration_parse(bytes_of(wait), &wait_ms, NULL)))
+        return cli_complain(CLI_EXIT_USAGE, "drain --wait takes a duration, as 5m");
+    snprintf(path, sizeof(path), "/v1/cluster/nodes/%llu/drain", (unsigned long long)node);
+    enum cli_exit code =
+        cli_ask(cli, is_drain ? "PUT" : "DELETE", path, (struct bytes){NULL, 0}, &answer);
+    uint64_t owned = cli_number(cli_member(buffer_bytes(&answer.body), "owns"), 0);
+    cli_answer_deinit(&answer);
+    if (!code && wait) {
+        code = overview_await_drain(cli, node, wait_ms);
+        owned = 0;
+    }
+    if (!code)
+        overview_show_drain(cli, node, is_drain, owned);
+    return code;
+}
+
 enum cli_exit overview_cluster(struct cli *cli)
 {
     struct buffer path;
 
+    if (cli->options.argument_count == 2)
+        return overview_drain(cli, cli->options.arguments[0], cli->options.arguments[1]);
+    if (cli->options.argument_count || cli_flag(cli, CLI_FLAG_WAIT))
+        return cli_complain(CLI_EXIT_USAGE, "write: cluster, or cluster drain|undrain NODE");
     buffer_init(&path);
     buffer_append_text(&path, "/v1/cluster");
     return lists_ask_and_show(cli, &path, overview_show_cluster);

@@ -6,6 +6,9 @@
 
 enum { CHANGE_HEAD_SIZE = 18, COPY_HEAD_SIZE = 12 };
 
+/* Flags of a copy. Builds before drains wrote the first alone. */
+enum { COPY_MAINTAINED = 1, COPY_DRAINED = 2 };
+
 bool holds_init(struct holds *holds)
 {
     *holds = (struct holds){.pauses = target_pauses_create()};
@@ -51,10 +54,58 @@ static enum error_code holds_change_pauses(struct holds *holds, const struct hol
     return ERROR_NONE;
 }
 
+/* Returns the place of the first drained node with this id or a higher one. */
+static size_t holds_drained_at(const struct holds *holds, uint32_t node)
+{
+    size_t at = 0;
+
+    while (at < holds->drained_count && holds->drained[at] < node)
+        at++;
+    return at;
+}
+
+bool holds_is_drained(const struct holds *holds, uint32_t node)
+{
+    const size_t at = holds_drained_at(holds, node);
+
+    return at < holds->drained_count && holds->drained[at] == node;
+}
+
+static enum error_code holds_drain(struct holds *holds, const struct holds_change *change)
+{
+    const size_t at = holds_drained_at(holds, change->node);
+
+    if (holds_is_drained(holds, change->node))
+        return ERROR_NONE;
+    if (holds_is_drained(holds, change->witness))
+        return ERROR_INVALID;
+    if (holds->drained_count == HOLDS_DRAINED_MAX)
+        return ERROR_TOO_MANY;
+    memmove(&holds->drained[at + 1], &holds->drained[at],
+            (holds->drained_count++ - at) * sizeof(holds->drained[0]));
+    holds->drained[at] = change->node;
+    return ERROR_NONE;
+}
+
+static void holds_undrain(struct holds *holds, uint32_t node)
+{
+    const size_t at = holds_drained_at(holds, node);
+
+    if (holds_is_drained(holds, node))
+        memmove(&holds->drained[at], &holds->drained[at + 1],
+                (--holds->drained_count - at) * sizeof(holds->drained[0]));
+}
+
 enum error_code holds_apply(struct holds *holds, const struct holds_change *change)
 {
     if (change->kind == HOLDS_PAUSE || change->kind == HOLDS_RESUME)
         return holds_change_pauses(holds, change);
+    if (change->kind == HOLDS_DRAIN)
+        return holds_drain(holds, change);
+    if (change->kind == HOLDS_UNDRAIN) {
+        holds_undrain(holds, change->node);
+        return ERROR_NONE;
+    }
     if (change->kind == HOLDS_RESET)
         return ERROR_NONE;
     holds->is_maintained = change->kind == HOLDS_MAINTAIN;
@@ -100,6 +151,10 @@ void holds_change_encode(const struct holds_change *change, struct buffer *to)
     buffer_append_le(to, change->at.ms, 8);
     if (change->kind == HOLDS_MAINTAIN)
         buffer_append_bytes(to, change->pause.note);
+    if (change->kind == HOLDS_DRAIN || change->kind == HOLDS_UNDRAIN)
+        buffer_append_le(to, change->node, 4);
+    if (change->kind == HOLDS_DRAIN)
+        buffer_append_le(to, change->witness, 4);
     if (!holds_has_row(change))
         return;
     struct target_pauses *row = holds_make_row(change);
@@ -134,6 +189,20 @@ static enum error_code holds_decode_row(struct bytes rest, struct holds_change *
     return ERROR_CORRUPT;
 }
 
+static enum error_code holds_decode_drain(struct bytes rest, struct holds_change *ret_change)
+{
+    const bool is_drain = ret_change->kind == HOLDS_DRAIN;
+
+    if (rest.size != (is_drain ? 8 : 4))
+        return ERROR_CORRUPT;
+    ret_change->node = (uint32_t)get_le(rest.data, 4);
+    ret_change->witness = is_drain ? (uint32_t)get_le(rest.data + 4, 4) : 0;
+    return ret_change->node == 0 || (is_drain && (ret_change->witness == 0 ||
+                                                  ret_change->witness == ret_change->node))
+               ? ERROR_CORRUPT
+               : ERROR_NONE;
+}
+
 enum error_code holds_change_decode(struct bytes body, struct holds_change *ret_change)
 {
     if (!holds_is_form(body, HOLDS_CHANGE) || body.size < CHANGE_HEAD_SIZE)
@@ -152,6 +221,8 @@ enum error_code holds_change_decode(struct bytes body, struct holds_change *ret_
         code = ERROR_NONE;
     else if (change.kind == HOLDS_END && rest.size == 0)
         code = ERROR_NONE;
+    else if (change.kind == HOLDS_DRAIN || change.kind == HOLDS_UNDRAIN)
+        code = holds_decode_drain(rest, &change);
     if (change.kind == HOLDS_MAINTAIN)
         change.pause.note = rest;
     if (!code)
@@ -169,10 +240,34 @@ void holds_encode(const struct holds *holds, uint64_t read_to, struct buffer *to
 {
     buffer_append_le(to, HOLDS_COPY, 1);
     buffer_append_le(to, read_to, 8);
-    buffer_append_le(to, holds->is_maintained, 1);
+    buffer_append_le(to,
+                     (holds->is_maintained ? COPY_MAINTAINED : 0) |
+                         (holds->drained_count ? COPY_DRAINED : 0),
+                     1);
     buffer_append_le(to, holds->note_size, 2);
     buffer_append(to, holds->note, holds->note_size);
+    if (holds->drained_count)
+        buffer_append_le(to, holds->drained_count, 1);
+    for (size_t i = 0; i < holds->drained_count; i++)
+        buffer_append_le(to, holds->drained[i], 4);
     target_pauses_encode(holds->pauses, to);
+}
+
+/* Reads the list of drained nodes from the beginning of `rest`, and removes it there. */
+static bool holds_decode_drained(struct bytes *rest, struct holds *holds)
+{
+    const size_t count = rest->size ? (uint8_t)rest->data[0] : 0;
+
+    if (count == 0 || count > HOLDS_DRAINED_MAX || rest->size < 1 + 4 * count)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        holds->drained[i] = (uint32_t)get_le(rest->data + 1 + 4 * i, 4);
+        if (holds->drained[i] <= (i ? holds->drained[i - 1] : 0))
+            return false;
+    }
+    holds->drained_count = count;
+    *rest = (struct bytes){rest->data + 1 + 4 * count, rest->size - 1 - 4 * count};
+    return true;
 }
 
 enum error_code holds_decode(struct bytes body, struct holds *ret_holds, uint64_t *ret_read_to)
@@ -181,14 +276,17 @@ enum error_code holds_decode(struct bytes body, struct holds *ret_holds, uint64_
 
     if (!holds_is_form(body, HOLDS_COPY) || body.size < COPY_HEAD_SIZE)
         return ERROR_CORRUPT;
-    const uint64_t is_maintained = get_le(body.data + 9, 1);
+    const uint64_t flags = get_le(body.data + 9, 1);
+    const bool is_maintained = flags & COPY_MAINTAINED;
     const struct bytes note = {body.data + COPY_HEAD_SIZE, get_le(body.data + 10, 2)};
-    if (is_maintained > 1 || body.size - COPY_HEAD_SIZE < note.size || !holds_is_note(note) ||
-        (note.size && !is_maintained))
+    if (flags > (COPY_MAINTAINED | COPY_DRAINED) || body.size - COPY_HEAD_SIZE < note.size ||
+        !holds_is_note(note) || (note.size && !is_maintained))
         return ERROR_CORRUPT;
     const size_t head = COPY_HEAD_SIZE + note.size;
-    const enum error_code code =
-        target_pauses_decode((struct bytes){body.data + head, body.size - head}, &holds.pauses);
+    struct bytes rest = {body.data + head, body.size - head};
+    if ((flags & COPY_DRAINED) && !holds_decode_drained(&rest, &holds))
+        return ERROR_CORRUPT;
+    const enum error_code code = target_pauses_decode(rest, &holds.pauses);
     if (code)
         return code;
     holds.is_maintained = is_maintained;

@@ -1,5 +1,6 @@
 /*
- * holds.h - the holds of a node or a cluster: paused queues and targets, and the maintenance.
+ * holds.h - the holds of a node or a cluster: paused queues and targets, the maintenance, and the
+ * nodes that are drained: they own no partition.
  *
  * In a cluster each change is a note in the control topic, and every node makes the changes in the
  * order of the log: so at one place of the log all nodes have equal holds, and agree which changes
@@ -14,7 +15,7 @@
  *
  * Time       O(pauses).
  * Errors     CORRUPT of bytes that the functions here did not write; TOO_MANY beyond a limit;
- *            NO_MEMORY. Then nothing has changed.
+ *            INVALID of a drain that would leave no node; NO_MEMORY. Then nothing has changed.
  * Ownership  A decoded change, and holds, are freed by their deinit.
  * Threads    None: one owner.
  */
@@ -27,6 +28,7 @@ enum {
     HOLDS_NOTE_SIZE_MAX = TARGET_PAUSE_NOTE_SIZE_MAX, /* maximum size of a note of a maintenance */
     /* maximum size of all encoded pauses: a copy must fit into a record */
     HOLDS_BYTES_MAX = 800000,
+    HOLDS_DRAINED_MAX = 64, /* maximum of drained nodes; at least that of the nodes of a cluster */
 };
 
 /* First byte of the body of a note; 4 marks that of a member (roster.h). */
@@ -38,6 +40,8 @@ enum holds_kind {
     HOLDS_MAINTAIN,
     HOLDS_END,
     HOLDS_RESET, /* closes the breakers of a target; an event that leaves the holds unchanged */
+    HOLDS_DRAIN, /* INVALID if `witness` is drained: another drain came before */
+    HOLDS_UNDRAIN,
 };
 
 struct holds_change {
@@ -45,6 +49,8 @@ struct holds_change {
     uint64_t ask;               /* number by which the node that appends the change recognizes it */
     struct wall at;             /* time of the request; pauses that ended before it are dropped */
     struct target_pause pause;  /* PAUSE; RESUME, RESET: tenant and name; MAINTAIN: note */
+    uint32_t node;              /* DRAIN, UNDRAIN: the node */
+    uint32_t witness;           /* DRAIN: another node, which takes partitions */
     struct target_pauses *row_; /* table that holds the texts of a decoded change */
 };
 
@@ -53,6 +59,8 @@ struct holds {
     bool is_maintained;
     size_t note_size;
     char note[HOLDS_NOTE_SIZE_MAX];
+    size_t drained_count;
+    uint32_t drained[HOLDS_DRAINED_MAX]; /* ids of the drained nodes, ascending */
 };
 
 /* Begins without holds. Returns false if out of memory. */
@@ -60,6 +68,8 @@ bool holds_init(struct holds *holds);
 void holds_deinit(struct holds *holds);
 
 enum error_code holds_apply(struct holds *holds, const struct holds_change *change);
+
+bool holds_is_drained(const struct holds *holds, uint32_t node);
 
 /* True if the body is a change, or a copy. */
 bool holds_is_form(struct bytes body, enum holds_form form);

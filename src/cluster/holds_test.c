@@ -95,6 +95,81 @@ static void test_golden_bytes(void **state)
     buffer_deinit(&buffer);
 }
 
+/* A copy without drained nodes is that of builds that knew of none. */
+static void test_drained_nodes(void **state)
+{
+    static const uint8_t drain[] = {2, 1, 0, 0, 0, 0, 0, 0, 0, 6, 5, 0, 0,
+                                    0, 0, 0, 0, 0, 7, 0, 0, 0, 2, 1, 0, 0};
+    static const uint8_t undrain[] = {2, 1, 0, 0, 0, 0, 0, 0, 0, 7, 5,
+                                      0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0};
+    static const uint8_t copy[] = {3, 0, 1, 0, 0, 0, 0, 0, 0, 2,   0,   0,
+                                   2, 7, 0, 0, 0, 9, 0, 0, 0, 'T', 'W', 'P'};
+    struct holds_change change = {
+        .kind = HOLDS_DRAIN, .ask = 1, .at = {5}, .node = 7, .witness = 258};
+    struct buffer buffer;
+    struct holds holds, back;
+    uint64_t read_to;
+
+    (void)state;
+    buffer_init(&buffer);
+    holds_change_encode(&change, &buffer);
+    assert_int_equal(buffer.size, sizeof(drain));
+    holds_expect(&buffer, drain, sizeof(drain));
+    holds_expect_whole(&buffer);
+    assert_true(holds_init(&holds));
+    change.node = 9;
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    change.node = 7;
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NONE); /* a repetition */
+    assert_true(holds_is_drained(&holds, 7) && holds_is_drained(&holds, 9));
+    assert_false(holds_is_drained(&holds, 8));
+    buffer_clear(&buffer);
+    holds_encode(&holds, 256, &buffer);
+    holds_expect(&buffer, copy, sizeof(copy));
+    assert_int_equal(holds_decode(buffer_bytes(&buffer), &back, &read_to), ERROR_NONE);
+    assert_int_equal(back.drained_count, 2);
+    assert_memory_equal(back.drained, holds.drained, 2 * sizeof(holds.drained[0]));
+    holds_deinit(&back);
+    buffer.data[13] = 9; /* twice the same node */
+    assert_int_equal(holds_decode(buffer_bytes(&buffer), &back, &read_to), ERROR_CORRUPT);
+    buffer.data[13] = 7;
+    holds_expect_whole(&buffer);
+    change.kind = HOLDS_UNDRAIN;
+    buffer_clear(&buffer);
+    holds_change_encode(&change, &buffer);
+    assert_int_equal(buffer.size, sizeof(undrain));
+    holds_expect(&buffer, undrain, sizeof(undrain));
+    holds_expect_whole(&buffer);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    assert_false(holds_is_drained(&holds, 7));
+    assert_true(holds_is_drained(&holds, 9));
+    holds_deinit(&holds);
+    buffer_deinit(&buffer);
+}
+
+/* Of two drains that name each other's node as the one that stays, the later one is refused. */
+static void test_the_last_node_is_not_drained(void **state)
+{
+    struct holds_change change = {.kind = HOLDS_DRAIN, .node = 1, .witness = 2};
+    struct holds holds;
+
+    (void)state;
+    assert_true(holds_init(&holds));
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    change.node = 2;
+    change.witness = 1;
+    assert_int_equal(holds_apply(&holds, &change), ERROR_INVALID);
+    assert_int_equal(holds.drained_count, 1);
+    change.witness = 1000;
+    for (change.node = 2; change.node <= HOLDS_DRAINED_MAX; change.node++)
+        assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    assert_int_equal(holds_apply(&holds, &change), ERROR_TOO_MANY);
+    assert_int_equal(holds.drained_count, HOLDS_DRAINED_MAX);
+    holds_deinit(&holds);
+}
+
 /* A resume and a reset have no note and no time. */
 static void test_one_encoding(void **state)
 {
@@ -108,7 +183,9 @@ static void test_one_encoding(void **state)
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
     buffer.data[9] = HOLDS_RESET;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
-    buffer.data[9] = 6;
+    buffer.data[9] = HOLDS_DRAIN;
+    assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
+    buffer.data[9] = HOLDS_UNDRAIN + 1;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
     buffer.data[9] = HOLDS_END;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
@@ -162,6 +239,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_bytes),
+        cmocka_unit_test(test_drained_nodes),
+        cmocka_unit_test(test_the_last_node_is_not_drained),
         cmocka_unit_test(test_one_encoding),
         cmocka_unit_test(test_the_limit_of_bytes),
     };

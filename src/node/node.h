@@ -186,23 +186,30 @@ enum node_hold_kind {
      * TOO_MANY if NODE_RESETS_TENANT_MAX of the tenant, or NODE_RESETS_MAX of all, were reset in
      * the last NODE_RESET_MS. Not durable: a node has no open breakers when it starts. */
     NODE_HOLD_RESET,
+    /* Drains a node of the cluster, which then owns no partition; a second drain has no effect.
+     * INVALID if the node is the last that takes partitions; NOT_FOUND if the cluster has no such
+     * node, or there is no cluster. */
+    NODE_HOLD_DRAIN,
+    NODE_HOLD_UNDRAIN, /* no effect if the node is not drained */
 };
 
 #define NODE_RESET_MS          UINT64_C(60000)
 #define NODE_RESETS_TENANT_MAX TARGET_PAUSES_TENANT_MAX
 #define NODE_RESETS_MAX        TARGET_PAUSES_MAX
 
-/* A change of pauses or maintenance. Embed it and fill in `kind` to `done`. The caller keeps it
- * and its texts until `done` is called, on any thread, perhaps within node_hold. */
+/* A change of pauses, maintenance or drained nodes. Embed it and fill in `kind` to `done`. The
+ * caller keeps it and its texts until `done` is called, on any thread, perhaps within node_hold. */
 struct node_hold {
     struct list link_;
     enum node_hold_kind kind;
     struct wall at;            /* now */
     struct target_pause pause; /* RESUME, RESET: tenant and name; MAINTAIN: note */
+    uint32_t node;             /* DRAIN, UNDRAIN: the node */
     void (*done)(struct node_hold *hold);
     enum error_code result;
     struct error error; /* cause of the failure */
     size_t reset_count; /* RESET: number of breakers with failures on this node */
+    uint32_t witness_;  /* DRAIN: another node, which takes partitions */
 };
 
 /* Makes the change durable, which waits for the disk or for the log of the cluster, and then
@@ -252,6 +259,7 @@ struct node_member_view {
     uint32_t node;
     bool is_alive, is_planner;
     bool is_stopping; /* it is stopping or has stopped, and must own nothing */
+    bool is_drained;  /* it must own nothing, until it is undrained */
     unsigned weight;  /* relative share of the partitions; 0 for none */
     unsigned load;    /* used part of the time of its shards, in thousandths */
     struct wall seen; /* time at which its last note was read; {0} if this process read none */

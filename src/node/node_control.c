@@ -103,9 +103,10 @@ static void node_control_on_note(void *context, struct roster_note *note)
     note->internal_address = bytes_of(control->note_address);
     note->clock_offset_ms = atomic_load(&node->clock.offset_ms);
     note->zone = bytes_of(node->config->cluster_zone);
-    note->weight = storage_health_gives_up(&node->disk, instant_boot_now())
-                       ? 0
-                       : (uint16_t)node->config->cluster_weight;
+    /* a node whose disk fails, or that is drained, gives up its partitions like one that stops */
+    const bool gives_up = storage_health_gives_up(&node->disk, instant_boot_now()) ||
+                          node_holds_is_drained(&node->holds, node->config->cluster_node_id);
+    note->weight = gives_up ? 0 : (uint16_t)node->config->cluster_weight;
     note->load = node_control_load(control);
     for (uint16_t i = 0; i < node->partition_count; i++)
         if (atomic_load(&node->cluster.replicas[i].is_followed))

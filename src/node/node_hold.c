@@ -34,10 +34,53 @@ struct target_pauses *node_pauses(struct node *node)
     return node_holds_pauses(&node->holds);
 }
 
+/* What a drain needs to know of the members. */
+struct node_hold_members {
+    uint32_t node;
+    bool is_known;
+    uint32_t other; /* another node that takes partitions; 0 if there is none */
+};
+
+static void node_hold_look(void *context, const struct node_member_view *member)
+{
+    struct node_hold_members *members = context;
+
+    if (member->node == members->node)
+        members->is_known = true;
+    else if (member->is_alive && member->weight > 0 && !member->is_drained)
+        members->other = member->node;
+}
+
+/* Refuses a drain that the cluster cannot take; names a witness for one that it can. */
+static enum error_code node_hold_check_drain(struct node *node, struct node_hold *hold)
+{
+    struct node_hold_members members = {.node = hold->node};
+    const bool is_drained = node_holds_is_drained(&node->holds, hold->node);
+
+    if (hold->kind != NODE_HOLD_DRAIN && hold->kind != NODE_HOLD_UNDRAIN)
+        return ERROR_NONE;
+    if (!node->cluster.control)
+        return error_set(&hold->error, ERROR_NOT_FOUND, "This daemon is in no cluster");
+    node_members(node, node_hold_look, &members);
+    if (!members.is_known && !is_drained)
+        return error_set(&hold->error, ERROR_NOT_FOUND, "The cluster has no node %u", hold->node);
+    if (hold->kind == NODE_HOLD_DRAIN && !is_drained && !members.other)
+        return error_set(&hold->error, ERROR_INVALID,
+                         "Node %u is the last that takes partitions: nobody could have them",
+                         hold->node);
+    hold->witness_ = members.other ? members.other : hold->node + 1; /* a repetition needs none */
+    return ERROR_NONE;
+}
+
 void node_hold(struct node *node, struct node_hold *hold)
 {
     struct node_holds *holds = &node->holds;
 
+    hold->result = node_hold_check_drain(node, hold);
+    if (hold->result) {
+        hold->done(hold);
+        return;
+    }
     pthread_mutex_lock(&holds->lock);
     const bool has_ended = holds->has_ended;
     list_init(&hold->link_);
@@ -69,7 +112,7 @@ static void node_hold_answer(struct node_holds *holds, enum error_code code)
 static bool node_hold_begin(struct node_holds *holds)
 {
     static_assert((int)HOLDS_PAUSE == (int)NODE_HOLD_PAUSE + 1 &&
-                      (int)HOLDS_RESET == (int)NODE_HOLD_RESET + 1,
+                      (int)HOLDS_UNDRAIN == (int)NODE_HOLD_UNDRAIN + 1,
                   "kinds are of one order");
 
     if (holds->asked)
@@ -85,6 +128,8 @@ static bool node_hold_begin(struct node_holds *holds)
         .ask = holds->change.ask + 1,
         .at = holds->asked->at,
         .pause = holds->asked->pause,
+        .node = holds->asked->node,
+        .witness = holds->asked->witness_,
     };
     return true;
 }

@@ -106,6 +106,25 @@ static void node_holds_show_maintenance(struct node_holds *holds, const struct h
                        &none, 0);
 }
 
+bool node_holds_is_drained(struct node_holds *holds, uint32_t node)
+{
+    bool is_drained = false;
+
+    pthread_mutex_lock(&holds->lock);
+    for (size_t i = 0; i < holds->drained_count && !is_drained; i++)
+        is_drained = holds->drained[i] == node;
+    pthread_mutex_unlock(&holds->lock);
+    return is_drained;
+}
+
+static void node_holds_show_drained(struct node_holds *holds, const struct holds *made)
+{
+    pthread_mutex_lock(&holds->lock);
+    holds->drained_count = made->drained_count;
+    memcpy(holds->drained, made->drained, made->drained_count * sizeof(made->drained[0]));
+    pthread_mutex_unlock(&holds->lock);
+}
+
 void node_holds_show(struct node_holds *holds, const struct holds *made,
                      const struct holds_change *change)
 {
@@ -113,8 +132,10 @@ void node_holds_show(struct node_holds *holds, const struct holds *made,
 
     if (!change || is_pause)
         node_holds_show_pauses(holds, made, change);
-    if (!is_pause)
+    if (!is_pause) {
         node_holds_show_maintenance(holds, made);
+        node_holds_show_drained(holds, made);
+    }
     holds->changed(holds->context);
 }
 
@@ -122,6 +143,10 @@ void node_holds_show(struct node_holds *holds, const struct holds *made,
 
 enum error_code node_holds_refuse(enum error_code code, struct error *ret_error)
 {
+    if (code == ERROR_INVALID)
+        return error_set(ret_error, code, "%s",
+                         "Another node was drained at the same time: look at the nodes, and try "
+                         "again");
     if (code == ERROR_TOO_MANY)
         return error_set(ret_error, code,
                          "At most %d queues and targets of a tenant are paused, and %d of all",

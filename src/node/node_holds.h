@@ -1,6 +1,7 @@
 /*
  * node_holds.h - what holds deliveries of a node back: maintenance, and pauses of queues and
- * targets. The engines look at both before each delivery.
+ * targets. The engines look at both before each delivery. Beside them are the nodes that are
+ * drained, which the notes of this node and the calls about the cluster look at.
  *
  * The log has the truth (cluster/holds.h). Here are the requests for changes, in order, and the
  * state that this node shows.
@@ -27,11 +28,13 @@ struct node_holds {
 
     struct target_pause_board pauses; /* queues and targets that are paused; has its own lock */
     atomic_bool is_maintained;        /* no delivery begins */
-    pthread_mutex_t lock;             /* guards the next four */
+    pthread_mutex_t lock;             /* guards the next six */
     char note[NODE_NOTE_SIZE_MAX];    /* note of the maintenance */
     size_t note_size;
-    struct list requests; /* struct node_hold: changes that wait */
-    bool has_ended;       /* whether further requests are refused */
+    size_t drained_count;
+    uint32_t drained[HOLDS_DRAINED_MAX]; /* nodes that are drained, as in struct holds */
+    struct list requests;                /* struct node_hold: changes that wait */
+    bool has_ended;                      /* whether further requests are refused */
 
     /* The carrier's. */
     struct node_hold *asked;    /* request whose change is under way; NULL if none */
@@ -55,6 +58,9 @@ enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
 
 /* Returns the pauses of all tenants; the caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_holds_pauses(struct node_holds *holds);
+
+/* True if the node of the cluster is drained. */
+bool node_holds_is_drained(struct node_holds *holds, uint32_t node);
 
 /* Reports these holds to the engines and to clients that watch. `change` is the change that led to
  * them; NULL if the carrier has read all of them. */

@@ -130,12 +130,14 @@ void node_members(struct node *node,
     pthread_mutex_lock(&control->lock);
     for (size_t i = 0; i < control->member_count; i++) {
         const struct node_control_member *member = &control->members[i];
+        const bool is_drained = node_holds_is_drained(&node->holds, member->node);
         const uint64_t silent_ms = instant_since_ns(member->heard_at, now) / 1000000;
         const struct node_member_view view = {
             .node = member->node,
             .is_alive = member->is_alive,
             .is_planner = member->node == control->planner,
-            .is_stopping = member->weight == 0,
+            .is_stopping = member->weight == 0 && !is_drained,
+            .is_drained = is_drained,
             .weight = member->weight,
             .load = member->load,
             .seen = {member->heard_at.ns && silent_ms < wall.ms ? wall.ms - silent_ms : 0},

@@ -41,7 +41,7 @@ class Document(unittest.TestCase):
     def path_of(self, path):
         """One that leads somewhere."""
         for name, value in (("id", self.timer["id"]), ("key", "k"), ("name", "jobs"), ("type", "gone"),
-                            ("file", "app.js"), ("target", "log%3A")):
+                            ("file", "app.js"), ("target", "log%3A"), ("node", "1")):
             path = path.replace("{" + name + "}", value)
         self.assertNotIn("{", path, "what stands for this parameter?")
         return path + ("?key=k" if path.startswith("/v1/key/") else "")

@@ -29,7 +29,8 @@ SCOPES = ("schedule", "read", "admin")
 NOWHERE = "06h03ahh340000000400000000"
 
 # The values of parameters in paths, and the bodies of the operations that need one, by the name of each in the document.
-PARAMETERS = {"id": NOWHERE, "key": "k", "name": "q", "target": "http:%2F%2F127.0.0.1:9", "type": "gone", "file": "app.js"}
+PARAMETERS = {"id": NOWHERE, "key": "k", "name": "q", "target": "http:%2F%2F127.0.0.1:9", "type": "gone", "file": "app.js",
+              "node": "1"}
 TIMER = {"after": "1h", "target": TARGET}
 BODIES = {
     "createTimer": TIMER,

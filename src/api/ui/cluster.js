@@ -6,13 +6,15 @@ import {h, number, table, when} from "./parts.js";
 
 const PERIOD_MS = 2000;
 
-/** A node that was stopped has given up its partitions before: it is drained, and not dead. */
-function stateOf({alive, stopping, owns}) {
+/** A node that was stopped has given up its partitions before: it is drained, and not dead. One that an operator drains
+ * takes none back. */
+function stateOf({alive, stopping, drained, owns}) {
+  if (alive && drained) return owns ? "drains" : "drained, takes no partition";
   if (alive) return stopping ? "stops" : "alive";
-  return stopping && !owns ? "drained" : "dead";
+  return (stopping || drained) && !owns ? "drained" : "dead";
 }
 
-const looks = {alive: "good", stops: "warn", drained: "dim", dead: "bad"};
+const looks = {alive: "good", stops: "warn", drains: "warn", dead: "bad"};
 
 /** Each node with its partitions: those that it owns, and those of which it keeps a copy. */
 function rowsOf({nodes, partitions}) {
@@ -25,7 +27,7 @@ function show(place, found) {
   const waiting = found.partitions.filter(({owner, planned}) => owner !== planned).length;
   patch(place, [h("h2", {}, "Cluster"), table(`Nodes of ${found.name}, seen from node ${found.node}`, [
     {name: "Node", kind: "number", of: ({node}) => node},
-    {name: "State", of: (node) => h("span", {class: looks[stateOf(node)]},
+    {name: "State", of: (node) => h("span", {class: looks[stateOf(node)] ?? "dim"},
                                     stateOf(node), node.planner ? ", makes the plan" : "")},
     {name: "Address", kind: "break", of: ({address}) => address},
     {name: "Zone", of: ({zone}) => zone},
