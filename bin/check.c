@@ -1,6 +1,7 @@
 /* check.c - the report of --check, printed. */
 #include "steps.h"
 
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "cluster/replay.h"
 #include "store/rocksdb_check.h"
@@ -56,25 +57,95 @@ static void print_report(const char *folder, const struct rocksdb_check *check, 
         printf("valid%s\n", is_torn ? ", up to the torn end of a log" : "");
 }
 
-int check_data(const char *folder)
+/* ---- as JSON ---- */
+
+static void check_append_finding(void *context, const char *finding)
+{
+    json_put_text(context, NULL, finding);
+}
+
+static void check_append_partition(struct buffer *out, uint32_t index,
+                                   const struct rocksdb_check_partition *partition)
+{
+    json_open(out, NULL, '{');
+    json_put_number(out, "partition", index);
+    json_put_number(out, "live", partition->live);
+    json_put_number(out, "final", partition->over);
+    json_put_number(out, "dead", partition->dead);
+    json_put_number(out, "damaged", partition->damaged);
+    json_put_number(out, "bytes", partition->bytes);
+    if (partition->oldest.ms)
+        rfc3339_put(out, "oldest_due", partition->oldest);
+    json_put_number(out, "epoch", partition->meta.epoch);
+    json_close(out, '}');
+}
+
+/* Appends the report after the findings. */
+static void check_append_report(struct buffer *out, const char *folder,
+                                const struct rocksdb_check *check, bool is_torn)
+{
+    json_put_text(out, "folder", folder);
+    json_put_flag(out, "valid", check->findings == 0);
+    json_put_flag(out, "torn", is_torn);
+    json_put_number(out, "findings", check->findings);
+    json_put_number(out, "format", check->format);
+    json_put_flag(out, "clean_stop", check->was_closed);
+    json_put_number(out, "missing_max", check->missing);
+    json_put_number(out, "set_aside", check->set_aside);
+    json_put_number(out, "pointers", check->pointers);
+    json_put_number(out, "names", check->names);
+    json_put_number(out, "bytes", check->disk_bytes);
+    json_open(out, "partitions", '[');
+    for (uint32_t i = 0; i < check->partition_count; i++)
+        check_append_partition(out, i, &check->partitions[i]);
+    json_close(out, ']');
+    json_close(out, '}');
+    buffer_append_text(out, "\n");
+}
+
+static bool check_print(const char *folder, const struct rocksdb_check *check, bool is_torn,
+                        enum check_form form, struct buffer *json)
+{
+    if (form == CHECK_PRINTS_LINES) {
+        print_report(folder, check, is_torn);
+    } else {
+        json_close(json, ']');
+        check_append_report(json, folder, check, is_torn);
+        if (buffer_failed(json) || fwrite(json->data, 1, json->size, stdout) != json->size)
+            return false;
+    }
+    return fflush(stdout) == 0;
+}
+
+int check_data(const char *folder, enum check_form form)
 {
     struct rocksdb_check check = {.told = print_finding};
     struct replay_folder opened;
     struct error error = {.text = ""};
+    struct buffer json;
     enum error_code code = replay_open_folder(folder, &opened, &error);
 
+    buffer_init(&json);
+    if (form == CHECK_PRINTS_JSON) {
+        check.told = check_append_finding;
+        check.context = &json;
+        json_open(&json, NULL, '{');
+        json_open(&json, "damage", '[');
+    }
     if (!code)
         code = rocksdb_check(opened.storage, &check, &error);
     storage_close(opened.storage);
     if (code) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
+        buffer_deinit(&json);
         return code == ERROR_CORRUPT ? CHECK_DAMAGED : CHECK_FAILED;
     }
     /* after an unclean stop records behind the incomplete write, if any, are lost */
     const bool is_torn = opened.torn_logs && !check.was_closed;
-    print_report(folder, &check, is_torn);
+    const bool is_printed = check_print(folder, &check, is_torn, form, &json);
     rocksdb_check_deinit(&check);
-    if (fflush(stdout) != 0)
+    buffer_deinit(&json);
+    if (!is_printed)
         return CHECK_FAILED;
     if (check.findings)
         return CHECK_DAMAGED;

@@ -249,7 +249,7 @@ int data_folder_restore(const char *backup, const char *folder)
         fprintf(stderr, "tickwheeld: restore: %s\n", error.text);
         return DATA_FOLDER_FAILED;
     }
-    int checked = check_data(folder);
+    int checked = check_data(folder, CHECK_PRINTS_LINES);
     if (checked) {
         fprintf(stderr,
                 "tickwheeld: restore: the copy of %s is not valid, and no daemon starts on %s; "

@@ -233,7 +233,7 @@ static void test_check(enum folder_kind kind)
 {
     char path[PATH_SIZE];
 
-    if (check_data(folders_fresh(kind, path)) != answers[kind].check)
+    if (check_data(folders_fresh(kind, path), CHECK_PRINTS_LINES) != answers[kind].check)
         fail_msg("%s, checked: not %d", answers[kind].name, answers[kind].check);
 }
 
@@ -314,7 +314,7 @@ static void test_two_at_a_time(void **state)
     assert_non_null(strstr(error.text, "in use by another process"));
     import_folders_close(&import);
     assert_int_equal(data_folder_restore(path, folders_path("restored", to)), 2);
-    assert_int_equal(check_data(path), 2);
+    assert_int_equal(check_data(path, CHECK_PRINTS_LINES), 2);
     cluster_halt(first);
     folders_fresh(KIND_OTHER_CLUSTER, other);
     assert_int_equal(import_folders_open(&import, names, 2, &error), ERROR_INVALID);

@@ -788,7 +788,9 @@ int main(int argc, char *argv[])
         return EXIT_USAGE;
     }
     if (request.action == CONFIG_ACTION_CHECK_DATA)
-        return check_data(request.folders[0]);
+        return check_data(request.folders[0], CHECK_PRINTS_LINES);
+    if (request.action == CONFIG_ACTION_CHECK_JSON)
+        return check_data(request.folders[0], CHECK_PRINTS_JSON);
     if (request.action == CONFIG_ACTION_RESTORE)
         return data_folder_restore(request.folders[0], config.data_folder);
     if (is_cluster_action(request.action))
@@ -799,6 +801,7 @@ int main(int argc, char *argv[])
     switch (request.action) {
     case CONFIG_ACTION_RUN:
     case CONFIG_ACTION_CHECK_DATA:
+    case CONFIG_ACTION_CHECK_JSON:
     case CONFIG_ACTION_RESTORE:
     case CONFIG_ACTION_CLUSTER_CREATE:
     case CONFIG_ACTION_CLUSTER_SECRET:

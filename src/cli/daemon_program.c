@@ -27,11 +27,13 @@ void daemon_program_find(char *path, size_t size)
         snprintf(path, size, "tickwheeld");
 }
 
-/* Output and exit codes are those of tickwheeld --check. */
+/* Output and exit codes are those of tickwheeld --check, or --check-json. */
 enum cli_exit check_run(struct cli *cli)
 {
     char path[PATH_MAX];
-    char *arguments[] = {path, (char[]){"--check"}, cli->options.arguments[0], NULL};
+    char *arguments[] = {
+        path, cli->settings.form == CLI_FORM_JSON ? (char[]){"--check-json"} : (char[]){"--check"},
+        cli->options.arguments[0], NULL};
     struct process_child daemon;
     struct error error;
     int code = 0;

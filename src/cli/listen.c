@@ -245,8 +245,8 @@ static enum cli_exit listen_read_url(struct listen *listen)
 
 static enum cli_exit listen_run_jobs(struct listen *listen, struct cli_calls *calls, size_t count)
 {
-    static const struct worker_kind kind = {"webhooks", listen_start, listen_append_waits,
-                                            listen_step, listen_stop};
+    static const struct worker_kind kind = {"webhooks",          true,        listen_start,
+                                            listen_append_waits, listen_step, listen_stop};
     enum cli_exit code = CLI_EXIT_DONE;
 
     for (size_t i = 0; i < count && !code; i++)

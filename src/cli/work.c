@@ -125,8 +125,8 @@ static void work_stop(void *context, size_t slot)
 
 enum cli_exit work_run(struct cli *cli)
 {
-    static const struct worker_kind kind = {"commands", work_start, work_append_waits, work_step,
-                                            work_stop};
+    static const struct worker_kind kind = {"commands",        false,     work_start,
+                                            work_append_waits, work_step, work_stop};
     struct work_jobs *work = calloc(1, sizeof(*work));
     struct cli_calls *calls = cli_calls_create();
     uint64_t count;

@@ -127,6 +127,25 @@ static void worker_append_outcome(const struct worker_outcome *outcome, struct b
         duration_put(body, "delay", outcome->delay_s * 1000);
 }
 
+/* With --output json, prints what became of the item, in the words of the API's deliveries; "stale"
+ * if the lease was over before the answer. */
+static void worker_show(struct worker_loop *worker, const struct worker_slot *job, bool is_stale)
+{
+    static const char *const outcomes[] = {"done", "failed", "ended"};
+    struct cli *cli = worker->cli;
+
+    if (cli->settings.form != CLI_FORM_JSON || worker->kind->has_lines)
+        return;
+    json_open(&cli->out, NULL, '{');
+    json_put_string(&cli->out, "id", buffer_bytes(&job->id));
+    json_put_text(&cli->out, "outcome", is_stale ? "stale" : outcomes[job->outcome.result]);
+    if (job->outcome.result != WORKER_DONE)
+        json_put_text(&cli->out, "error", job->outcome.error);
+    json_close(&cli->out, '}');
+    buffer_append_text(&cli->out, "\n");
+    cli_flush(cli);
+}
+
 static void worker_answer(struct worker_loop *worker, struct worker_slot *job)
 {
     const struct worker_outcome *outcome = &job->outcome;
@@ -147,6 +166,7 @@ static void worker_answer(struct worker_loop *worker, struct worker_slot *job)
                      cli_text(&job->id), call);
     else if (outcome->result != WORKER_DONE)
         cli_complain(CLI_EXIT_DONE, "%s: %s", cli_text(&job->id), outcome->error);
+    worker_show(worker, job, !is_over || !is_ok);
     bool is_done = is_over && is_ok && outcome->result == WORKER_DONE;
     worker->done += is_done;
     worker->failed += !is_done;

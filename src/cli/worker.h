@@ -36,6 +36,7 @@ struct worker_outcome {
 /* A kind of job. Each function gets `context` and the slot of the job, below `job_count`. */
 struct worker_kind {
     const char *noun; /* what the jobs are called, in the plural */
+    bool has_lines;   /* it prints a line for each item itself, also in JSON */
 
     /* Begins the job of an item, which is borrowed for the call. Any other code than
      * CLI_EXIT_DONE: it could not, and *ret_outcome says why; the worker ends with that code. */

@@ -329,6 +329,8 @@ static enum config_action config_load_folder_action(const char *name)
 {
     if (strcmp(name, "check") == 0)
         return CONFIG_ACTION_CHECK_DATA;
+    if (strcmp(name, "check_json") == 0)
+        return CONFIG_ACTION_CHECK_JSON;
     if (strcmp(name, "cluster_import") == 0)
         return CONFIG_ACTION_CLUSTER_IMPORT;
     return strcmp(name, "restore") == 0 ? CONFIG_ACTION_RESTORE : CONFIG_ACTION_RUN;

@@ -23,6 +23,7 @@ enum config_action {
     CONFIG_ACTION_PRINT,          /* --print-config: the settings in effect, as a config file */
     CONFIG_ACTION_CHECK,          /* --check-config: say whether they are valid */
     CONFIG_ACTION_CHECK_DATA,     /* --check FOLDER: verify a data folder */
+    CONFIG_ACTION_CHECK_JSON,     /* --check-json FOLDER: likewise, with a report in JSON */
     CONFIG_ACTION_RESTORE,        /* --restore BACKUP: copy a backup into the data folder */
     CONFIG_ACTION_CLUSTER_CREATE, /* --cluster-create: make the topics of the cluster */
     CONFIG_ACTION_CLUSTER_SECRET, /* --cluster-change-secret: found it again with cluster_secret */
@@ -40,7 +41,7 @@ enum { CONFIG_FOLDERS_MAX = 64 };
 struct config_request {
     enum config_action action;
     bool wants_banner; /* --banner: print a command to try */
-    /* One of --check and --restore, one or more of --cluster-import; arguments. */
+    /* One of --check, --check-json and --restore, one or more of --cluster-import; arguments. */
     const char *folders[CONFIG_FOLDERS_MAX];
     size_t folder_count;
 };

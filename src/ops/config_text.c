@@ -65,6 +65,7 @@ void config_format_help(struct buffer *buffer)
         "  --check FOLDER         verify a data folder that no daemon has open; exit code 0 "
         "valid,\n"
         "                         1 damaged, 2 not readable\n"
+        "  --check-json FOLDER    the same, with the report as a line of JSON\n"
         "  --restore BACKUP       copy a backup into data_folder, which must be named and empty, "
         "and\n"
         "                         check it; exit code 0 restored, 1 or 3 not valid, 2 not "

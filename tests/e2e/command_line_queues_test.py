@@ -66,6 +66,17 @@ class Queues(Extension):
         self.work("--count", "1", "--", "sh", "-c", "exit 65")
         self.assertEqual(self.state(timer), "dead")
 
+    def test_each_item_is_a_line_of_json(self):
+        """What the commands print is not theirs alone: they print nothing here."""
+        timer, = self.add(1, retry={"base": "1ms", "cap": "1ms"})
+        for command, line in (("exit 3", {"outcome": "failed", "error": "exit code 3"}),
+                              ("exit 65", {"outcome": "ended", "error": "exit code 65"})):
+            done = self.work("--output", "json", "--count", "1", "--", "sh", "-c", command)
+            self.assertEqual(json.loads(done.out), {"id": timer["id"], **line})
+        timer, = self.add(1)
+        done = self.work("--output", "json", "--count", "1", "--", "true")
+        self.assertEqual(json.loads(done.out), {"id": timer["id"], "outcome": "done"})
+
     def test_bytes_and_large_payloads_arrive_whole(self):
         text = "\u00e9\u0000" * 60000
         self.create(target="queue:jobs", after=0, body_base64="AP8KCg==", content_type="a/b")

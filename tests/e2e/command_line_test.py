@@ -445,7 +445,12 @@ class Operation(CommandLine):
         self.assertTrue(os.path.isdir(backup["folder"]))
         done = self.run_cli("check", backup["folder"])
         self.assertIn("valid", done.out)
-        self.run_cli("check", self.data, code=USAGE)  # a daemon has it open
+        report, = self.ask("check", backup["folder"])
+        self.assertEqual((report["folder"], report["valid"], report["findings"], report["damage"]), (backup["folder"], True, 0, []))
+        self.assertEqual(sum(partition["live"] for partition in report["partitions"]), 1)
+        for form in ("table", "json"):
+            done = self.run_cli("check", self.data, "--output", form, code=USAGE)  # a daemon has it open
+            self.assertEqual(done.out, "")
         for name in os.listdir(backup["folder"]):
             if name.endswith(".sst"):
                 with open(os.path.join(backup["folder"], name), "r+b") as file:
