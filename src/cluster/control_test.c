@@ -796,6 +796,32 @@ static void test_holds(void **state)
     holds_deinit(&holds);
 }
 
+/* Two nodes are drained at once, each with the other as the one that stays: all nodes refuse the
+ * later drain. */
+static void test_drains(void **state)
+{
+    struct council *council = *state;
+    struct council_node *node = &council->nodes[0];
+    struct holds_change change = {.kind = HOLDS_DRAIN, .node = 1, .witness = 2};
+
+    council_boot_three(council);
+    assert_int_equal(council_change(council, node, &change), ERROR_NONE);
+    change = (struct holds_change){.kind = HOLDS_DRAIN, .node = 2, .witness = 1};
+    assert_int_equal(council_change(council, &council->nodes[1], &change), ERROR_INVALID);
+    council_pass(council, 70000); /* a copy is appended */
+    assert_council_holds(council);
+    struct holds holds = council_read_holds(&council->nodes[2]);
+    assert_true(holds_is_drained(&holds, 1) && holds.drained_count == 1);
+    holds_deinit(&holds);
+    change = (struct holds_change){.kind = HOLDS_UNDRAIN, .node = 1};
+    assert_int_equal(council_change(council, &council->nodes[2], &change), ERROR_NONE);
+    council_pass(council, 1000);
+    assert_council_holds(council);
+    holds = council_read_holds(node);
+    assert_int_equal(holds.drained_count, 0);
+    holds_deinit(&holds);
+}
+
 /* A copy that lacks a change: a node that has read the change, or begins behind it, takes another
  * one, or reads all of the log. */
 static void test_a_copy_that_lacks_a_change(void **state)
@@ -950,6 +976,7 @@ int main(void)
         TEST(test_reading_begins_in_the_middle),
         TEST(test_appends_in_doubt),
         TEST(test_holds),
+        TEST(test_drains),
         TEST(test_a_copy_that_lacks_a_change),
         TEST(test_too_many_holds),
         TEST(test_holds_without_a_log),

@@ -678,7 +678,7 @@ class DashboardTest(DaemonCase):
     # proves: dashboard
     def test_cluster(self):
         """Goal: the page Now shows the nodes of a cluster, and follows them. Method: the answer is that of docs/cluster.md."""
-        node = {"node": 1, "alive": True, "stopping": False, "planner": True, "address": "127.0.0.1:8463", "zone": "a",
+        node = {"node": 1, "alive": True, "stopping": False, "drained": False, "planner": True, "address": "127.0.0.1:8463", "zone": "a",
                 "weight": 1, "load": 0.021, "seen": "2026-11-27T02:11:09.412Z"}
         found = {"id": "9f0c5a1be2d34c77", "name": "tickwheel", "node": 1, "nodes": [node, {**node, "node": 2, "planner": False}],
                  "partitions": [{"partition": n, "state": "active", "epoch": 7, "behind": 0, "owner": 1 + n % 2, "planned": 1,
@@ -692,7 +692,12 @@ class DashboardTest(DaemonCase):
         self.sees("Nodes of tickwheel, seen from node 1")
         self.see("/1\\talive, makes the plan\\t127.0.0.1:8463\\ta\\t2\\t1\\t2 %/.test(document.body.innerText)", "the first node")
         self.sees("another node than the plan says: 1.")
-        self.browser.run("found.nodes[1].alive = false; found.partitions[1].owner = 1")
+        self.browser.run("found.nodes[1].drained = true")
+        self.see("/2\\tdrains\\t/.test(document.body.innerText)", "that a node gives its partitions up")
+        self.browser.run("found.partitions[1].owner = 1")
+        self.see("/2\\tdrained, takes no partition\\t/.test(document.body.innerText)", "that it owns nothing, and runs")
+        self.browser.run("found.nodes[1].drained = false")
+        self.browser.run("found.nodes[1].alive = false")
         self.see("/2\\tdead\\t.*\\t0\\t2\\t/.test(document.body.innerText) && "
                  "!document.body.innerText.includes('another node than')", "that a node died")
         self.browser.run("found.nodes[1].stopping = true")
