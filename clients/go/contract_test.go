@@ -74,6 +74,7 @@ type contractArguments struct {
 	Status    string
 	Since     *Instant
 	Has       string
+	Node      int
 }
 
 func parseDuration(text string, otherwise time.Duration) time.Duration {
@@ -137,6 +138,10 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.Tenants(ctx)
 	case "cluster":
 		return c.Cluster(ctx)
+	case "cluster_drain":
+		return c.DrainNode(ctx, a.Node)
+	case "cluster_undrain":
+		return c.UndrainNode(ctx, a.Node)
 	case "maintenance":
 		return c.Maintenance(ctx)
 	case "maintenance_begin":

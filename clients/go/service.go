@@ -221,6 +221,16 @@ func (c *Client) Cluster(ctx context.Context) (map[string]any, error) {
 	return c.figures(ctx, "GET", "/v1/cluster", nil)
 }
 
+// DrainNode has a node of the cluster give its partitions to the others, and take none back.
+func (c *Client) DrainNode(ctx context.Context, node int) (map[string]any, error) {
+	return c.figures(ctx, "PUT", "/v1/cluster/nodes/"+strconv.Itoa(node)+"/drain", nil)
+}
+
+// UndrainNode lets a node take partitions again.
+func (c *Client) UndrainNode(ctx context.Context, node int) (map[string]any, error) {
+	return c.figures(ctx, "DELETE", "/v1/cluster/nodes/"+strconv.Itoa(node)+"/drain", nil)
+}
+
 // Tenants tells what each tenant uses, and its limits.
 func (c *Client) Tenants(ctx context.Context) ([]map[string]any, error) {
 	var all []map[string]any

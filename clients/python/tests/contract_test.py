@@ -123,6 +123,7 @@ class Contract(unittest.TestCase):
     NAMES = {"dead_list": "dead", "dead_redrive": "redrive", "dead_delete": "delete_dead",
              "dead_delete_one": "delete_dead_letter", "queue_pause": "pause_queue", "queue_resume": "resume_queue",
              "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
+             "cluster_drain": "drain_node", "cluster_undrain": "undrain_node",
              "maintenance_begin": "begin_maintenance", "maintenance_end": "end_maintenance"}
 
     @staticmethod

@@ -554,6 +554,15 @@ export class Client {
     return this.#send({method: "GET", path: "/v1/cluster"});
   }
 
+  /** Has a node of the cluster give its partitions to the others, and take none back; `owns` counts those left. */
+  drainNode(node: number): Promise<Figures> {
+    return this.#send({method: "PUT", path: `/v1/cluster/nodes/${node}/drain`});
+  }
+
+  undrainNode(node: number): Promise<Figures> {
+    return this.#send({method: "DELETE", path: `/v1/cluster/nodes/${node}/drain`});
+  }
+
   maintenance(): Promise<Figures> {
     return this.#send({method: "GET", path: "/v1/admin/maintenance"});
   }

@@ -343,6 +343,13 @@ class AsyncClient:
         """The nodes of the cluster and its partitions."""
         return await self._send(_calls.ask("GET", "/v1/cluster"))
 
+    async def drain_node(self, node: int) -> Json:
+        """Has a node of the cluster give its partitions to the others, and take none back; `owns` counts those left."""
+        return await self._send(_calls.ask("PUT", f"/v1/cluster/nodes/{node}/drain"))
+
+    async def undrain_node(self, node: int) -> Json:
+        return await self._send(_calls.ask("DELETE", f"/v1/cluster/nodes/{node}/drain"))
+
     async def maintenance(self) -> Json:
         return await self._send(_calls.ask("GET", "/v1/admin/maintenance"))
 

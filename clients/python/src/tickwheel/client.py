@@ -339,6 +339,13 @@ class Client:
         """The nodes of the cluster and its partitions."""
         return self._send(_calls.ask("GET", "/v1/cluster"))
 
+    def drain_node(self, node: int) -> Json:
+        """Has a node of the cluster give its partitions to the others, and take none back; `owns` counts those left."""
+        return self._send(_calls.ask("PUT", f"/v1/cluster/nodes/{node}/drain"))
+
+    def undrain_node(self, node: int) -> Json:
+        return self._send(_calls.ask("DELETE", f"/v1/cluster/nodes/{node}/drain"))
+
     def maintenance(self) -> Json:
         return self._send(_calls.ask("GET", "/v1/admin/maintenance"))
 

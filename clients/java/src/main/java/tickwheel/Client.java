@@ -624,6 +624,15 @@ public final class Client {
         return transport.tree(new Call("GET", "/v1/cluster"));
     }
 
+    /** Has a node of the cluster give its partitions to the others, and take none back. */
+    public JsonNode drainNode(int node) {
+        return transport.tree(new Call("PUT", "/v1/cluster/nodes/" + node + "/drain"));
+    }
+
+    public JsonNode undrainNode(int node) {
+        return transport.tree(new Call("DELETE", "/v1/cluster/nodes/" + node + "/drain"));
+    }
+
     public JsonNode maintenance() {
         return transport.tree(new Call("GET", "/v1/admin/maintenance"));
     }

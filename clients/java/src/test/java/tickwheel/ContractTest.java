@@ -217,6 +217,8 @@ class ContractTest {
             case "stats" -> client.stats();
             case "tenants" -> client.tenants();
             case "cluster" -> client.cluster();
+            case "cluster_drain" -> client.drainNode(given.get("node").asInt());
+            case "cluster_undrain" -> client.undrainNode(given.get("node").asInt());
             case "maintenance" -> client.maintenance();
             case "maintenance_begin" -> client.beginMaintenance(given.path("note").textValue());
             case "maintenance_end" -> client.endMaintenance();
