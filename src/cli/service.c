@@ -31,10 +31,17 @@ enum cli_exit service_health(struct cli *cli)
     if (!code && !is_ready && (answer.status != 503 || !answer.is_json)) {
         code = cli_complain_of(&answer);
     } else if (!code && cli->settings.form == CLI_FORM_JSON) {
-        json_open(&cli->out, NULL, '{');
-        json_put_flag(&cli->out, "ready", is_ready);
-        json_close(&cli->out, '}');
+        struct buffer text;
+
+        buffer_init(&text);
+        json_open(&text, NULL, '{');
+        json_put_flag(&text, "ready", is_ready);
+        if (cli_member(body, "detail").size)
+            json_put_raw(&text, "detail", cli_member(body, "detail"));
+        json_close(&text, '}');
+        screen_append_json(&cli->out, buffer_bytes(&text));
         buffer_append_text(&cli->out, "\n");
+        buffer_deinit(&text);
     } else if (!code) {
         screen_append(&cli->out, bytes_of(cli->settings.url));
         buffer_append_text(&cli->out, is_ready ? ": ready" : ": running, but not ready: ");

@@ -684,6 +684,7 @@ class Mistakes(CommandLine):
         self.assertIn("no daemon answers at http://127.0.0.1:1", done.err)
         version = self.run_cli("version").out.split()[1]
         self.assertEqual(self.run_cli("health").out, f"{self.env['TICKWHEEL_URL']}: ready, tickwheeld {version}\n")
+        self.assertEqual(self.ask("health"), [{"ready": True}])
 
     def test_help_and_version_need_no_daemon(self):
         self.env["TICKWHEEL_URL"] = "http://127.0.0.1:1"
@@ -841,6 +842,12 @@ class Hostile(unittest.TestCase):
         self.assertFalse(re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.out + done.err), done)
         self.assertNotIn("tw_secret", done.out + done.err)
         return done
+
+    def test_what_a_daemon_that_is_not_ready_says(self):
+        env = self.serve(503, '{"type": "about:blank", "status": 503, "detail": "the disk‮\x7f"}'.encode(),
+                         "application/problem+json")
+        done = self.check(UNAVAILABLE, env, "health", "--output", "json")
+        self.assertEqual(json.loads(done.out), {"ready": False, "detail": "the disk\u202e\x7f"})
 
     def test_control_characters_are_shown_not_sent(self):
         timer = '{"id": "a\\u001b[31m", "due": "\\u001b]0;x\\u0007", "state": "\\u009b31m", "key": "\u202eabc\x7f", ' \
