@@ -97,6 +97,7 @@ class DrainTest(unittest.TestCase):
                 self.await_shares([first, third], "after kill -9")
                 self.await_drained(nodes, [2])
             self.assertEqual(second.owned(), 0)
+            harness.wait_until(second.daemon.is_ready, READY_S, "a drained node is ready")
             self.run_cli(second, "drain", "3", "--wait", f"{READY_S}s")
             self.await_shares([first], "one has all")
             for asked in (first, second):
