@@ -191,12 +191,15 @@ static void wire_walk_survey(struct wire_walk *walk, struct survey *survey)
         walk->from->failed_ |= buffer_failed(&survey->names);
 }
 
-static void wire_walk_page(struct wire_walk *walk, struct storage_page *page)
+static void wire_walk_page(struct wire_walk *walk, struct command *command)
 {
+    struct storage_page *page = &command->page;
     size_t count = page->count;
 
     WIRE(walk, page->next.at.ms, 8);
     WIRE(walk, page->next.serial, 8);
+    if (command->scan.filter)
+        WIRE(walk, page->own, 8);
     WIRE_BELOW(walk, count, 4, WIRE_COUNT_MAX + 1);
     if (walk->from)
         page->timers = walk->held->page_ =
@@ -248,7 +251,7 @@ static void wire_walk_answer(struct wire_walk *walk, struct command *command)
     if (command->kind == COMMAND_COMPLETE)
         wire_walk_events(walk, command);
     if (command->kind == COMMAND_LIST)
-        wire_walk_page(walk, &command->page);
+        wire_walk_page(walk, command);
     if (command->kind == COMMAND_FORECAST)
         wire_walk_forecast(walk, command->forecast);
     if (command->kind == COMMAND_SURVEY)

@@ -138,6 +138,19 @@ static void wire_put_patch(struct buffer *to, const struct command *command)
     wire_put_timer(to, command->patch);
 }
 
+static bool wire_filter_fits(const struct timer_filter *filter)
+{
+    bool fits = true;
+
+#define X(name) fits = fits && filter->name.size <= WIRE_TEXT_SIZE_MAX;
+    TIMER_FILTER_TEXT_LIST(X)
+#undef X
+    for (size_t i = 0; i < filter->label_count; i++)
+        fits = fits && filter->labels[i].key.size <= WIRE_TEXT_SIZE_MAX &&
+               filter->labels[i].value.size <= WIRE_TEXT_SIZE_MAX;
+    return fits;
+}
+
 static bool wire_texts_fit(const struct command *command)
 {
     bool fits = command->name.size <= WIRE_TEXT_SIZE_MAX &&
@@ -151,6 +164,8 @@ static bool wire_texts_fit(const struct command *command)
         fits = fits && command->survey->queue.size <= WIRE_TEXT_SIZE_MAX;
     if (command->kind == COMMAND_FORECAST)
         fits = fits && command->forecast->count <= WIRE_COUNT_MAX;
+    if (command->kind == COMMAND_LIST && command->scan.filter)
+        fits = fits && wire_filter_fits(command->scan.filter);
     if (command_is_work(command->kind))
         fits = fits && wire_work_fits(command->work);
     return fits;
@@ -250,11 +265,40 @@ static void wire_take_timers(struct wire_reader *reader, struct command *command
     }
 }
 
+/* A text of a filter may be absent, which differs from an empty one. */
+static void wire_walk_filter_text(struct wire_walk *walk, struct bytes *text)
+{
+    bool is_there = text->data != NULL;
+
+    WIRE_BELOW(walk, is_there, 1, 2);
+    if (is_there)
+        wire_walk_text(walk, text, WIRE_TEXT_SIZE_MAX);
+}
+
+static void wire_walk_filter(struct wire_walk *walk, struct timer_filter *filter)
+{
+    WIRE(walk, filter->states, 4);
+    WIRE_BELOW(walk, filter->repeats, 1, 2);
+#define X(name) wire_walk_filter_text(walk, &filter->name);
+    TIMER_FILTER_TEXT_LIST(X)
+#undef X
+    WIRE_BELOW(walk, filter->label_count, 1, TIMER_FILTER_LABELS_MAX + 1);
+    for (size_t i = 0; i < filter->label_count; i++) {
+        wire_walk_text(walk, &filter->labels[i].key, WIRE_TEXT_SIZE_MAX);
+        wire_walk_text(walk, &filter->labels[i].value, WIRE_TEXT_SIZE_MAX);
+    }
+}
+
+/* Added to the kind of a scan that has a filter. A node of an older version refuses it. */
+enum { WIRE_SCAN_FILTERED = STORAGE_SCAN_ALL + 1 };
+
 static void wire_walk_scan(struct wire_walk *walk, struct command *command)
 {
     struct storage_scan *scan = &command->scan;
+    unsigned kind = scan->kind + (scan->filter ? WIRE_SCAN_FILTERED : 0);
 
-    WIRE_BELOW(walk, scan->kind, 1, STORAGE_SCAN_ALL + 1);
+    WIRE_BELOW(walk, kind, 1, 2 * WIRE_SCAN_FILTERED);
+    scan->kind = (enum storage_scan_kind)(kind % WIRE_SCAN_FILTERED);
     WIRE(walk, scan->from.at.ms, 8);
     WIRE(walk, scan->from.serial, 8);
     WIRE(walk, scan->to.at.ms, 8);
@@ -262,6 +306,11 @@ static void wire_walk_scan(struct wire_walk *walk, struct command *command)
     WIRE(walk, scan->rows_max, 8);
     WIRE(walk, scan->bytes_max, 8);
     WIRE(walk, scan->row_bytes, 8);
+    struct timer_filter *filter = (struct timer_filter *)(uintptr_t)scan->filter;
+    if (walk->from && kind >= WIRE_SCAN_FILTERED)
+        scan->filter = filter = wire_take_room(walk->from, 1, sizeof(*filter));
+    if (filter)
+        wire_walk_filter(walk, filter);
     if (!walk->from)
         return;
     scan->partition = command->partition;
@@ -391,5 +440,6 @@ void wire_command_deinit(struct command *command)
     free(command->timers);
     free(command->results);
     free(command->events);
+    free((void *)(uintptr_t)command->scan.filter);
     *command = (struct command){0};
 }

@@ -36,11 +36,11 @@ static const struct command no_command = {
     NULL,           /* survey */
     NULL,           /* work */
     /* scan: its partition is the command's, and the tenant, labels and looks are the engine's */
-    {0, STORAGE_SCAN_LIVE, {{0}, 0}, {{0}, 0}, 0, 0, 0, 0, {0}, {0}},
-    ERROR_NONE,             /* answered, as all down to explained */
-    NULL,                   /* timer */
-    {NULL, 0, 0, {{0}, 0}}, /* page */
-    {0, 0},                 /* completed */
+    {0, STORAGE_SCAN_LIVE, {{0}, 0}, {{0}, 0}, 0, 0, 0, 0, {0}, {0}, NULL},
+    ERROR_NONE,                /* answered, as all down to explained */
+    NULL,                      /* timer */
+    {NULL, 0, 0, 0, {{0}, 0}}, /* page */
+    {0, 0},                    /* completed */
     {PLACE_FINAL, {0}, 0, 0, false, {0}, WAIT_ROOM, {0}, 0, 0, {0}, {0, {0}}, {{0}, {0}, 0, {0}}},
     0, /* pending_: the engine's own, as all behind it */
     0,
@@ -73,6 +73,7 @@ struct sample {
     struct command_created results[TIMERS];
     struct command_event events[EVENTS];
     struct forecast forecast;
+    struct timer_filter filter;
     uint64_t due[UNITS];
     struct survey survey;
     const struct timer *items[ITEMS];
@@ -194,21 +195,31 @@ static void random_work(struct random *random, struct sample *sample)
     work->verdicts = sample->verdicts;
 }
 
+static const struct timer_filter *random_filter(struct random *random, struct sample *sample)
+{
+    struct timer_filter *filter = &sample->filter;
+    *filter = (struct timer_filter){.states = (uint32_t)random_next(random),
+                                    .repeats = random_below(random, 2),
+                                    .key_prefix = wire_random_text(random, sample->texts[6]),
+                                    .error = BYTES(""), /* differs from none */
+                                    .label_count = random_below(random, 3)};
+    filter->labels[0].key = filter->labels[1].value = filter->key_prefix;
+    return random_below(random, 2) ? filter : NULL;
+}
+
 static void random_questions(struct random *random, struct sample *sample)
 {
     struct command *command = &sample->command;
 
     if (command->kind == COMMAND_LIST)
-        command->scan = (struct storage_scan){command->partition,
-                                              STORAGE_SCAN_ALL,
-                                              {{random_next(random)}, random_next(random)},
-                                              {{random_next(random)}, random_next(random)},
-                                              1 + random_below(random, 1000),
-                                              random_next(random),
-                                              random_next(random),
-                                              0,
-                                              {0},
-                                              {0}};
+        command->scan = (struct storage_scan){.partition = command->partition,
+                                              .kind = STORAGE_SCAN_ALL,
+                                              .from = {{random_next(random)}, random_next(random)},
+                                              .to = {{random_next(random)}, random_next(random)},
+                                              .rows_max = 1 + random_below(random, 1000),
+                                              .bytes_max = random_next(random),
+                                              .row_bytes = random_next(random),
+                                              .filter = random_filter(random, sample)};
     sample->forecast = (struct forecast){.from = {random_next(random)},
                                          .unit_ms = 1 + random_below(random, 1000),
                                          .count = UNITS,
@@ -366,6 +377,15 @@ static void assert_questions_equal(const struct command *a, const struct command
     assert_true(a->scan.rows_max == b->scan.rows_max);
     assert_true(a->scan.bytes_max == b->scan.bytes_max);
     assert_true(a->scan.row_bytes == b->scan.row_bytes);
+    assert_true(!a->scan.filter == !b->scan.filter);
+    for (const struct timer_filter *f = a->scan.filter, *g = b->scan.filter; f; f = NULL) {
+        assert_true(f->states == g->states && f->repeats == g->repeats);
+        assert_true(!g->target.data && g->error.data);
+        assert_texts_equal(f->key_prefix, g->key_prefix);
+        assert_int_equal(f->label_count, g->label_count);
+        for (size_t i = 0; i < f->label_count; i++)
+            assert_texts_equal(f->labels[i].value, g->labels[i].value);
+    }
 }
 
 static void assert_explained_equal(const struct explained *a, const struct explained *b)
@@ -419,6 +439,7 @@ static void assert_answers_equal(const struct command *a, const struct command *
         assert_ids_equal(&a->results[i].id, &b->results[i].id);
     }
     assert_int_equal(a->page.count, b->page.count);
+    assert_true(a->page.own == b->page.own);
     assert_true(a->page.next.at.ms == b->page.next.at.ms);
     assert_true(a->page.next.serial == b->page.next.serial);
     for (size_t i = 0; i < a->page.count; i++)
@@ -800,8 +821,11 @@ static void random_answer(struct random *random, struct command *command,
         random_explained(random, &command->explained);
     random_counts(random, command);
     if (command->kind == COMMAND_LIST)
-        command->page = (struct storage_page){
-            timers, random_below(random, ITEMS + 1), 0, {random_wall(random), random_next(random)}};
+        command->page = (struct storage_page){timers,
+                                              random_below(random, ITEMS + 1),
+                                              0,
+                                              command->scan.filter ? random_next(random) : 0,
+                                              {random_wall(random), random_next(random)}};
     if (command->kind == COMMAND_SURVEY)
         random_survey(random, command->survey, timers);
     if (command->kind == COMMAND_LEASE)
@@ -922,7 +946,7 @@ static void test_answers_that_do_not_fit(void **state)
     assert_non_null(payload);
     struct timer *large = timer_alloc(&(struct timer_texts){.payload = {payload, size}});
     assert_non_null(large);
-    list.page = (struct storage_page){(struct timer *[]){large, large}, 2, 0, {{0}, 0}};
+    list.page = (struct storage_page){(struct timer *[]){large, large}, 2, 0, 0, {{0}, 0}};
     answer_message(&buffer, &answered, &list);
     assert_true(takes_answer(&buffer, &list, &again, &held));
     assert_true(again.fate == WIRE_FAILED && again.error == ERROR_OVERLOADED);

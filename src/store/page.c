@@ -28,11 +28,16 @@ static bool page_is_over(const struct page_builder *builder, const struct timer 
             (view->ended.ms < builder->over_before.ms && !storage_is_dead_letter(view)));
 }
 
-/* True if the timer is of the scan's tenant and has its labels. */
+static bool page_is_own(const struct storage_scan *scan, const struct timer *view)
+{
+    return !scan->looks_max || bytes_equal(view->texts.tenant, scan->tenant);
+}
+
+/* True if a timer of the scan's tenant has its labels and fits its filter. */
 static bool page_is_wanted(const struct storage_scan *scan, const struct timer *view)
 {
-    return !scan->looks_max || (bytes_equal(view->texts.tenant, scan->tenant) &&
-                                labels_have_all(view->texts.labels, scan->labels));
+    return !scan->looks_max || (labels_have_all(view->texts.labels, scan->labels) &&
+                                (!scan->filter || timer_filter_fits(scan->filter, view)));
 }
 
 enum error_code page_builder_add(struct page_builder *builder, struct record_key key,
@@ -47,8 +52,10 @@ enum error_code page_builder_add(struct page_builder *builder, struct record_key
         return code;
     const bool is_over = page_is_over(builder, &view);
     builder->last = record_row_position(key);
+    const bool is_own = !is_over && page_is_own(scan, &view);
     builder->page.looked += !is_over;
-    if (is_over || !page_is_wanted(scan, &view)) {
+    builder->page.own += is_own;
+    if (!is_own || !page_is_wanted(scan, &view)) {
         builder->bytes += scan->looks_max ? value.size : 0;
         return ERROR_NONE;
     }

@@ -45,6 +45,7 @@
 
 #include "timer/tenant_counts.h"
 #include "timer/timer.h"
+#include "timer/timer_filter.h"
 
 /* A position in due order. Scans begin with the row at it, or the next one. */
 struct storage_position {
@@ -140,12 +141,16 @@ struct storage_scan {
      * sizes of skipped rows count for bytes_max. 0: timers of all tenants. */
     size_t looks_max;
     struct bytes tenant, labels;
+    /* with looks_max: the scan returns only timers that fit, by what their rows say. It stays
+     * valid until the scan returns. NULL for all */
+    const struct timer_filter *filter;
 };
 
 struct storage_page {
     struct timer **timers; /* in order of position; the caller frees array and timers */
     size_t count;
     size_t looked;                /* number of rows of the kind that were read, of all tenants */
+    size_t own;                   /* number of those of the scan's tenant */
     struct storage_position next; /* where to continue; scan.to if the range is finished */
 };
 

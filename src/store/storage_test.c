@@ -393,6 +393,100 @@ static void test_scan_of_a_tenant(void **state)
     storage_page_free(&page);
 }
 
+enum { FILTERED = 120 };
+
+/* Writes rows of two tenants with few keys, labels and targets, some moved, changed or over. */
+static void storage_test_write_filtered(struct storage_fixture *fixture,
+                                        struct timer *timers[FILTERED])
+{
+    static const char *const keys[] = {"", "order-1", "order-22", "border-2"};
+    static const char *const labels[] = {"", "{\"a\":\"b\"}", "{\"a\":\"c\",\"n\":\"1\"}"};
+
+    for (uint64_t i = 0; i < FILTERED; i++) {
+        struct timer_texts texts = {
+            .target = i % 5 ? BYTES("queue:jobs?priority=2") : BYTES("queue:mail"),
+            .tenant = i % 7 ? BYTES("shop") : BYTES("rival"),
+            .key = bytes_of(keys[i % 4]),
+            .labels = bytes_of(labels[i % 3]),
+        };
+        struct timer *timer = timer_alloc(&texts);
+
+        timer->id = (struct timer_id){{100 + i / 3}, 0, i + 1};
+        timer->due = timer->at = timer->id.first;
+        testing_write(fixture->storage, timer, 0, no_meta);
+        timer->version++;
+        if (i % 11 == 0) { /* it ends */
+            timer->state = TIMER_CANCELLED;
+            timer->ended = wall_now();
+            testing_write(fixture->storage, timer, timer->at.ms, no_meta);
+        } else if (i % 8 == 0) { /* it moves, and its labels and its target change */
+            texts.labels = BYTES("{\"a\":\"b\",\"n\":\"1\"}");
+            texts.target = BYTES("queue:mail");
+            struct timer *changed = timer_copy(timer, &texts);
+
+            changed->due = changed->at = wall_add(timer->at, 50);
+            testing_write(fixture->storage, changed, timer->at.ms, no_meta);
+            timer_free(timer);
+            timer = changed;
+        }
+        timers[i] = timer;
+    }
+}
+
+/* Goal: a scan with a filter returns exactly the timers of its tenant that fit, in pages of any
+ * size, and counts the tenant's others. Method: each page is compared with a pass over a list. */
+static void test_scan_with_a_filter(void **state)
+{
+    static const struct timer_filter filters[] = {
+        {.key_prefix = {"order-", 6}},
+        {.key_contains = {"-2", 2}},
+        {.target = {"queue:mail", 10}},
+        {.origin = {"queue:jobs", 10}},
+        {.labels = {{{"a", 1}, {"b", 1}}}, .label_count = 1},
+        {.key_prefix = {"border", 6}, .labels = {{{"n", 1}, {"1", 1}}}, .label_count = 1},
+        {.states = 1u << TIMER_CANCELLED},
+        {.states = 1u << TIMER_SCHEDULED, .key_contains = {"order", 5}},
+        {.repeats = true},
+    };
+    struct storage_fixture *fixture = *state;
+    struct timer *timers[FILTERED];
+
+    storage_test_write_filtered(fixture, timers);
+    for (size_t f = 0; f < sizeof(filters) / sizeof(*filters); f++)
+        for (size_t rows_max = 1; rows_max <= FILTERED; rows_max *= 3) {
+            struct storage_scan scan = {.kind = STORAGE_SCAN_ALL,
+                                        .to = {{1000}, 0},
+                                        .rows_max = rows_max,
+                                        .bytes_max = SIZE_MAX,
+                                        .looks_max = 17,
+                                        .tenant = BYTES("shop"),
+                                        .filter = &filters[f]};
+            size_t wanted = 0, found = 0, own = 0;
+
+            for (size_t i = 0; i < FILTERED; i++)
+                wanted += i % 7 && timer_filter_fits(&filters[f], timers[i]);
+            while (storage_position_before(scan.from, scan.to)) {
+                struct storage_page page;
+
+                assert_int_equal(storage_scan(fixture->storage, &scan, &page, NULL), ERROR_NONE);
+                for (size_t i = 0; i < page.count; i++) {
+                    const struct timer *timer = page.timers[i];
+
+                    assert_true(timer_filter_fits(&filters[f], timers[timer->id.serial - 1]));
+                    assert_true((timer->id.serial - 1) % 7);
+                    found++;
+                }
+                own += page.own;
+                scan.from = page.next;
+                storage_page_free(&page);
+            }
+            assert_int_equal(found, wanted);
+            assert_int_equal(own, FILTERED - (FILTERED + 6) / 7);
+        }
+    for (size_t i = 0; i < FILTERED; i++)
+        timer_free(timers[i]);
+}
+
 static void test_partitions(void **state)
 {
     struct storage_fixture *fixture = *state;
@@ -694,13 +788,27 @@ static void test_tend(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_empty),        BOTH(test_create_and_replace), BOTH(test_move),
-        BOTH(test_end),          BOTH(test_create_elsewhere),   BOTH(test_scan_pages),
-        BOTH(test_scan_range),   BOTH(test_scan_bytes),         BOTH(test_scan_of_a_tenant),
-        BOTH(test_partitions),   BOTH(test_redriven),           BOTH(test_meta),
-        BOTH(test_trim),         BOTH(test_trim_within_commit), BOTH(test_damage_scanned),
-        BOTH(test_damage_found), BOTH(test_damage_of_state),    BOTH(test_stats),
-        BOTH(test_tend),         BOTH(test_stored_holds),
+        BOTH(test_empty),
+        BOTH(test_create_and_replace),
+        BOTH(test_move),
+        BOTH(test_end),
+        BOTH(test_create_elsewhere),
+        BOTH(test_scan_pages),
+        BOTH(test_scan_range),
+        BOTH(test_scan_bytes),
+        BOTH(test_scan_of_a_tenant),
+        BOTH(test_scan_with_a_filter),
+        BOTH(test_partitions),
+        BOTH(test_redriven),
+        BOTH(test_meta),
+        BOTH(test_trim),
+        BOTH(test_trim_within_commit),
+        BOTH(test_damage_scanned),
+        BOTH(test_damage_found),
+        BOTH(test_damage_of_state),
+        BOTH(test_stats),
+        BOTH(test_tend),
+        BOTH(test_stored_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

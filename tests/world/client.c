@@ -418,6 +418,14 @@ static void list(struct world *world, uint16_t partition, struct wall from, stru
         .rows_max = 1 + world_skewed(world, 100),
         .bytes_max = world_chance(world, 500) ? SIZE_MAX : 1 + world_skewed(world, 10000),
     };
+    /* Not drawn, so that a seed stays the run that it was. */
+    const uint32_t keys_max = world->plan.keys_max;
+    walk->key =
+        from.ms && keys_max && world->step % 2 ? (uint8_t)(1 + world->step / 2 % keys_max) : 0;
+    if (walk->key) {
+        walk->filter.key_prefix = content_key_text(walk->key, walk->key_text);
+        walk->scan.filter = &walk->filter;
+    }
     walk->first = walk->scan.from;
     walk->tenant = tenants_draw(world);
     walk->step = world->step;

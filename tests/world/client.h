@@ -23,7 +23,11 @@ struct walk {
     struct storage_scan scan;      /* scan of the next page: `from` moves on */
     struct storage_position first; /* position at which the listing began */
     uint8_t tenant;                /* tenant whose timers it lists */
-    uint64_t step;                 /* step at which the listing began */
+    /* number of the key with which the keys of its timers begin; 0 for all timers */
+    uint8_t key;
+    char key_text[CONTENT_NAME_SIZE];
+    struct timer_filter filter;
+    uint64_t step; /* step at which the listing began */
     struct storage_position last;
     bool has_last;
     /* its client has not asked for the next page yet; walks that wait are first in their list */

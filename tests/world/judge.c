@@ -424,6 +424,16 @@ static void judge_refused(struct world *world, const struct sim_partition *parti
 
 /* ---- pages ---- */
 
+/* True if the timer's key begins as the listing wants it. */
+static bool judge_is_searched(const struct walk *walk, const struct twin *twin)
+{
+    char text[CONTENT_NAME_SIZE];
+
+    return !walk->key ||
+           (twin->row.content.key && bytes_has_prefix(content_key_text(twin->row.content.key, text),
+                                                      walk->filter.key_prefix));
+}
+
 static void judge_row(struct world *world, struct op *op, const struct timer *timer)
 {
     struct walk *walk = op->walk;
@@ -435,6 +445,8 @@ static void judge_row(struct world *world, struct op *op, const struct timer *ti
     if (twin->row.content.tenant != walk->tenant)
         world_fail(world, twin->number, "to another tenant a timer is not there", "it is listed");
     judge_shown(world, op, twin, timer);
+    if (!judge_is_searched(walk, twin))
+        world_fail(world, twin->number, "a search shows what it is asked for", "it does not fit");
     if (storage_position_before(position, op->command.scan.from) ||
         !storage_position_before(position, op->command.scan.to) ||
         (walk->has_last && !storage_position_before(walk->last, position)))
@@ -458,7 +470,7 @@ static void judge_walk(struct world *world, const struct op *op)
         if (twin->partition == op->partition && twin_is_live(twin) && !twin->was_damaged &&
             twin->row.content.tenant == walk->tenant && twin->row.written_step < walk->step &&
             twin->row.at.ms < walk->scan.to.at.ms && twin->row.at.ms >= walk->first.at.ms &&
-            !walk->seen[i])
+            judge_is_searched(walk, twin) && !walk->seen[i])
             world_fail(world, twin->number, "a listing shows each timer once, in order",
                        "it is missing");
     }

@@ -1,0 +1,45 @@
+/*
+ * timer_filter.h - which timers a search wants, by their state and their texts.
+ *
+ *     const struct timer_filter filter = {.key_prefix = BYTES("order-")};
+ *     if (timer_filter_fits(&filter, timer)) ...
+ *
+ * A filter of zeros fits every timer. All conditions must hold.
+ *
+ * Ownership  Texts are borrowed.
+ * Threads    None; pure functions.
+ */
+#ifndef TICKWHEEL_TIMER_TIMER_FILTER_H
+#define TICKWHEEL_TIMER_TIMER_FILTER_H
+
+#include "timer/timer.h"
+
+#define TIMER_FILTER_LABELS_MAX 16
+
+/* X(name): the texts of a filter. A text whose data is NULL sets no condition. */
+#define TIMER_FILTER_TEXT_LIST(X)                           \
+    X(target)       /* the target, exactly */               \
+    X(origin)       /* the origin, as timer_shown_origin */ \
+    X(key_prefix)   /* how the key begins */                \
+    X(key_contains) /* a part of the key */                 \
+    X(error)        /* the last error, exactly */
+
+struct timer_filter {
+    uint32_t states; /* bits 1 << enum timer_state; 0 for any */
+    bool repeats;    /* only timers that repeat */
+#define X(name) struct bytes name;
+    TIMER_FILTER_TEXT_LIST(X)
+#undef X
+    struct {
+        struct bytes key, value;
+    } labels[TIMER_FILTER_LABELS_MAX]; /* the timer has all of them; decoded */
+    size_t label_count;
+};
+
+/* True if the filter names something that only a timer has: a key, a target or a label. */
+bool timer_filter_has_text(const struct timer_filter *filter);
+
+/* True if the timer fits. The target of a view need not be parsed. */
+bool timer_filter_fits(const struct timer_filter *filter, const struct timer *timer);
+
+#endif
