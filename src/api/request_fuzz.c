@@ -42,14 +42,16 @@ static void use_query(struct bytes query, enum list_form form)
         request_fuzz_check(list.limit >= 1 && list.limit <= LIST_LIMIT_MAX);
         request_fuzz_check(list.states != 0 && list.states < 1u << (TIMER_PAUSED + 1));
         request_fuzz_check(list.after.ms <= WALL_MS_MAX);
-        request_fuzz_check(list.label_count <= LIST_LABELS_MAX);
-        request_fuzz_check(form == LIST_TIMERS || list.repeats || list.states == 1u << TIMER_DEAD);
-        request_fuzz_check(form != LIST_DEAD_TO_DELETE || list.is_of_all || list.label_count ||
-                           list.target.size || list.origin.size || list.key_prefix.size ||
-                           list.has_error || list.after.ms || list.before.ms != WALL_NEVER.ms);
-        for (size_t i = 0; i < list.label_count; i++)
-            request_fuzz_check(list.labels[i].key.size > 0 &&
-                               !memchr(list.labels[i].key.data, ':', list.labels[i].key.size));
+        request_fuzz_check(list.filter.label_count <= LIST_LABELS_MAX);
+        request_fuzz_check(form == LIST_TIMERS || list.filter.repeats ||
+                           list.states == 1u << TIMER_DEAD);
+        request_fuzz_check(form != LIST_DEAD_TO_DELETE || list.is_of_all ||
+                           timer_filter_has_text(&list.filter) || list.filter.error.data ||
+                           list.after.ms || list.before.ms != WALL_NEVER.ms);
+        for (size_t i = 0; i < list.filter.label_count; i++)
+            request_fuzz_check(
+                list.filter.labels[i].key.size > 0 &&
+                !memchr(list.filter.labels[i].key.data, ':', list.filter.labels[i].key.size));
     }
     free(room);
 }

@@ -406,15 +406,21 @@ class ManyTest(daemon_case.DaemonCase):
         self.assertEqual(sorted(self.listed("key_prefix=order-")), sorted(orders))
         self.assertEqual(self.listed("key_prefix=order-3&limit=1"), orders[3:])
         self.assertEqual(self.listed("key_prefix=rder"), [])
+        self.assertEqual(sorted(self.listed("key_contains=rder-")), sorted(orders))
+        self.assertEqual(self.listed("key_contains=-1&key_prefix=mail"), [mail])
+        self.assertEqual(self.listed("key_contains=ORDER"), [])
+        self.assertEqual(self.call(200, "GET", "/v1/timers?key_contains=r-2")[1]["searched"], 6)
         self.assertEqual(sorted(self.listed(f"origin={origin}&key_prefix=order-&label=n:1")), sorted(orders[1::2]))
         self.assertEqual(self.listed("origin=queue:mail"), [mail])
         self.assertEqual(len(self.listed(f"origin={origin}")), 5)
         dead = self.await_state(self.create("/gone", after=0, key="dead-1"), "dead")
         self.assertEqual(self.listed("key_prefix=dead-", "/v1/dead"), [dead["id"]])
         self.assertEqual(self.listed("key_prefix=deaf", "/v1/dead"), [])
+        self.assertEqual(self.listed("key_contains=ad-", "/v1/dead"), [dead["id"]])
+        self.assertEqual(self.listed("key_contains=af-", "/v1/dead"), [])
         self.assertEqual(self.call(200, "GET", "/v1/dead/groups?key_prefix=x")[1]["groups"], [])
         self.assertEqual(self.call(200, "DELETE", "/v1/dead?key_prefix=dead-")[1]["deleted"], 1)
-        for empty in ("key_prefix=", "origin="):
+        for empty in ("key_prefix=", "key_contains=", "origin="):
             self.call(422, "GET", f"/v1/timers?{empty}")
 
     # proves: list-state, dead-list, dead-filters

@@ -90,7 +90,7 @@ def names_are_short(case):
 
 def names_what_to_delete(query):
     """Either a filter, or `all`."""
-    filters = {"target", "origin", "error", "label", "key_prefix", "due_before"} & set(query)
+    filters = {"target", "origin", "error", "label", "key_prefix", "key_contains", "due_before"} & set(query)
     return bool(filters) != ("all" in query) and (filters or "due_after" not in query)
 
 

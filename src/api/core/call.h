@@ -16,6 +16,8 @@
 #include "http/server.h"
 #include "http/target.h"
 
+struct list_job;
+
 #define CALL_SMALL_BODY_BYTES (16u << 10) /* maximum size of a body that is not counted */
 
 struct call {
@@ -36,6 +38,7 @@ struct call {
     struct tenant_pot_share *body_share,
         *answer_share;                  /* shares that count them; NULL if nothing is counted */
     void *state;                        /* for the route */
+    struct list_job *list;              /* list that is being read; or NULL */
     struct list held_link;              /* in api.held if it is long-lived; otherwise alone */
     void (*recheck)(struct call *call); /* set by call_hold */
     void (*resume)(struct call *call);  /* continuation set by call_resume; or NULL */

@@ -94,23 +94,23 @@ static enum error_code dead_json_read_labels(struct dead_reading *reading)
     while (json_next_member(&parse->reader, &name)) {
         char *to = reading->ask->room + reading->room_used;
 
-        if (query->label_count == LIST_LABELS_MAX)
+        if (query->filter.label_count == LIST_LABELS_MAX)
             return timer_parse_invalid(parse, "#/labels", "There may be at most %d",
                                        LIST_LABELS_MAX);
         size_t size;
         if (!json_string_decode(&name, to, parse->json.size - reading->room_used, &size))
             abort(); /* it never grows */
         reading->room_used += size;
-        query->labels[query->label_count].key = (struct bytes){to, size};
-        enum error_code code =
-            dead_json_keep_string(reading, "#/labels", &query->labels[query->label_count].value);
+        query->filter.labels[query->filter.label_count].key = (struct bytes){to, size};
+        enum error_code code = dead_json_keep_string(
+            reading, "#/labels", &query->filter.labels[query->filter.label_count].value);
         if (code)
             return code;
-        query->label_count++;
+        query->filter.label_count++;
     }
     if (json_error(&parse->reader))
         return timer_parse_not_json(parse);
-    if (query->label_count == 0)
+    if (query->filter.label_count == 0)
         return timer_parse_invalid(parse, "#/labels", "There must be at least one");
     return ERROR_NONE;
 }
@@ -228,12 +228,11 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
     case DEAD_all:
         return dead_json_read_all(reading);
     case DEAD_target:
-        return dead_json_read_filter(reading, "#/target", &query->target);
+        return dead_json_read_filter(reading, "#/target", &query->filter.target);
     case DEAD_origin:
-        return dead_json_read_filter(reading, "#/origin", &query->origin);
+        return dead_json_read_filter(reading, "#/origin", &query->filter.origin);
     case DEAD_error:
-        query->has_error = true;
-        return dead_json_keep_string(reading, "#/error", &query->error);
+        return dead_json_keep_string(reading, "#/error", &query->filter.error);
     case DEAD_labels:
         return dead_json_read_labels(reading);
     case DEAD_limit:

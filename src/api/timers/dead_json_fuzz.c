@@ -32,10 +32,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                              ask.id_count <= DEAD_IDS_MAX);
         dead_json_fuzz_check(ask.query.limit >= 1 && ask.query.limit <= LIST_LIMIT_MAX);
         dead_json_fuzz_check(ask.query.states == 1u << TIMER_DEAD &&
-                             ask.query.label_count <= LIST_LABELS_MAX);
-        for (size_t i = 0; i < ask.query.label_count; i++)
-            dead_json_fuzz_check(ask.query.labels[i].key.data + ask.query.labels[i].key.size <=
-                                 ask.query.labels[i].value.data);
+                             ask.query.filter.label_count <= LIST_LABELS_MAX);
+        for (size_t i = 0; i < ask.query.filter.label_count; i++)
+            dead_json_fuzz_check(ask.query.filter.labels[i].key.data +
+                                     ask.query.filter.labels[i].key.size <=
+                                 ask.query.filter.labels[i].value.data);
         dead_json_fuzz_check(ask.rate <= DEAD_RATE_MAX && ask.paced.ms <= WALL_MS_MAX);
         dead_json_fuzz_check(
             !ask.patch || (ask.patch->target.kind != TARGET_UNKNOWN &&

@@ -64,7 +64,7 @@ static bool events_take(void *context, const struct feed_event *event, const cha
     struct buffer *out = reading->out;
 
     if (!(query->kinds & 1u << event->kind) ||
-        !(event->timer ? list_wants(query, event->timer) : !list_has_filter(query)))
+        !(event->timer ? list_wants(query, event->timer) : !timer_filter_has_text(&query->filter)))
         return true;
     if (out->size - reading->size > EVENTS_CHUNK_BYTES)
         return false;

@@ -1,10 +1,14 @@
-/* list.c - asks every partition for rows, and merges them into a page in due order. */
+/*
+ * list.c - asks every partition for rows, and merges them into a page in due order.
+ *
+ * The partitions are asked in rounds, until the page is full or LIST_SEARCH_MS have passed. A round
+ * reads a bounded number of rows of each, so that reads of others come between.
+ */
 #include "api/timers/list.h"
 
 #include "base/json_write.h"
-#include "timer/labels.h"
+#include "sys/clock.h"
 #include "timer/runs.h"
-#include "timer/schedule.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -12,8 +16,8 @@
 
 enum {
     ROWS_MIN = 16,             /* minimum number of rows requested from each partition */
-    READ_BYTES_MAX = 4 << 20,  /* memory of the rows read from all partitions together */
-    PART_BYTES_MIN = 64 << 10, /* minimum memory for the rows of each partition */
+    READ_BYTES_MAX = 4 << 20,  /* rows that a round reads from all partitions together */
+    PART_BYTES_MIN = 64 << 10, /* minimum of the rows of each partition */
     PAGE_BYTES_MAX = 16 << 20, /* maximum JSON in one answer */
 };
 
@@ -24,14 +28,22 @@ struct list_row {
     struct timer *timer; /* copy; NULL if only ids are wanted */
 };
 
+/* What a partition read in one round. */
+struct list_step {
+    struct cursor end;    /* first place not read; valid with has_end */
+    bool has_end;         /* false if the partition's range is finished */
+    size_t refused_count; /* the caller's timers that did not pass the filter */
+};
+
 /* A partition's part of the page. */
 struct list_part {
     struct node_request node;
     struct list_job *job;
-    struct list_row *rows; /* those that pass first; from the end on, the places of the others */
-    size_t row_count, taken, refused_count, read_count;
-    struct cursor end; /* first place not read; valid with has_end */
-    bool has_end;      /* false if the partition's range is finished */
+    struct list_row *rows; /* rows that passed, of all rounds */
+    size_t row_count, taken;
+    size_t bytes; /* memory of their timers */
+    struct list_step *steps;
+    size_t step_count;
     enum error_code error;
 };
 
@@ -39,6 +51,9 @@ struct list_job {
     struct concurrency_start start;
     struct call *call;
     struct list_query query;
+    struct timer_filter filter; /* for the storage, which does not know what is being delivered */
+    bool has_filter;
+    struct instant until;    /* no round begins after it */
     atomic_size_t waiting;   /* parts without a reply, plus one for the submission */
     enum error_code refused; /* why a part could not be submitted */
     uint16_t part_count;
@@ -59,29 +74,11 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
     if (storage_is_dead_letter(timer) &&
         (timer->due.ms < query->after.ms || timer->due.ms >= query->before.ms))
         return false;
-    if (query->repeats && !schedule_recurs(timer->texts.schedule))
-        return false;
     if (query->last && !(query->last & 1u << runs_summarize(timer->texts.runs).last))
         return false;
     if (query->began.ms && timer->ended.ms > query->began.ms && timer->ended.ms <= query->asked.ms)
         return false;
-    if (query->target.data && !bytes_equal(timer->texts.target, query->target))
-        return false;
-    if (query->origin.data && !bytes_equal(timer_shown_origin(timer), query->origin))
-        return false;
-    if (query->key_prefix.data && !bytes_has_prefix(timer->texts.key, query->key_prefix))
-        return false;
-    if (query->has_error && !bytes_equal(timer->texts.last_error, query->error))
-        return false;
-    for (size_t i = 0; i < query->label_count; i++)
-        if (!labels_have(timer->texts.labels, query->labels[i].key, query->labels[i].value))
-            return false;
-    return true;
-}
-
-bool list_has_filter(const struct list_query *query)
-{
-    return query->target.data || query->origin.data || query->key_prefix.data || query->label_count;
+    return timer_filter_fits(&query->filter, timer);
 }
 
 static bool list_has_dead(const struct list_query *query)
@@ -89,42 +86,87 @@ static bool list_has_dead(const struct list_query *query)
     return query->states & 1u << TIMER_DEAD;
 }
 
+/* Makes the filter of the storage: a timer that is being delivered has another state there. */
+static void list_make_filter(struct list_job *job)
+{
+    const uint32_t over = 1u << TIMER_FIRED | 1u << TIMER_CANCELLED | 1u << TIMER_DEAD;
+    const uint32_t alive = ~over & ((1u << (TIMER_PAUSED + 1)) - 1);
+    const uint32_t waiting = 1u << TIMER_SCHEDULED | 1u << TIMER_RETRYING;
+    const struct list_query *query = &job->query;
+
+    job->filter = query->filter;
+    job->filter.states = query->states;
+    if (query->states & 1u << TIMER_DELIVERING)
+        job->filter.states |= waiting;
+    if (query->states & waiting)
+        job->filter.states |= 1u << TIMER_DELIVERING;
+    job->has_filter = query->states != alive || query->filter.repeats || query->filter.error.data ||
+                      timer_filter_has_text(&query->filter);
+}
+
+/* Returns the last step of a part, whose end is where it continues; NULL before the first. */
+static const struct list_step *list_last_step(const struct list_part *part)
+{
+    return part->step_count ? &part->steps[part->step_count - 1] : NULL;
+}
+
+/* Adds a step, and room for the rows of a page. Returns NULL if out of memory. */
+static struct list_step *list_part_reserve(struct list_part *part, size_t row_count)
+{
+    struct list_step *steps = realloc(part->steps, (part->step_count + 1) * sizeof(*part->steps));
+
+    if (!steps)
+        return NULL;
+    part->steps = steps;
+    if (row_count) {
+        struct list_row *rows =
+            realloc(part->rows, (part->row_count + row_count) * sizeof(*part->rows));
+
+        if (!rows)
+            return NULL;
+        part->rows = rows;
+    }
+    steps[part->step_count] = (struct list_step){0};
+    return &steps[part->step_count++];
+}
+
+static bool list_part_keep(struct list_part *part, const struct timer *timer)
+{
+    struct list_row *row = &part->rows[part->row_count];
+
+    row->place = (struct cursor){timer->at, timer->id.partition, timer->id.serial};
+    row->id = timer->id;
+    row->timer = NULL;
+    if (part->job->want == LIST_WANTS_TIMERS && !(row->timer = call_copy_timer(timer)))
+        return false;
+    part->bytes += row->timer ? row->timer->footprint : sizeof(*row);
+    part->row_count++;
+    return true;
+}
+
 static void list_part_read(struct list_part *part, const struct storage_page *page)
 {
     const struct command *command = &part->node.command;
     const struct list_query *query = &part->job->query;
+    struct list_step *step = list_part_reserve(part, page->count);
+    const size_t before = part->row_count;
 
-    part->rows = page->count ? malloc(page->count * sizeof(*part->rows)) : NULL;
-    if (page->count && !part->rows) {
+    if (!step)
         part->error = ERROR_NO_MEMORY;
-        return;
-    }
-    part->read_count = page->count;
-    for (size_t i = 0; i < page->count; i++) {
-        const struct timer *timer = page->timers[i];
-        const struct cursor place = {timer->at, timer->id.partition, timer->id.serial};
-        struct list_row *row = &part->rows[part->row_count];
-
-        if (!list_wants(query, timer)) {
-            part->rows[page->count - ++part->refused_count].place = place;
-            continue;
-        }
-        row->place = place;
-        row->id = timer->id;
-        const bool wants_timer = part->job->want == LIST_WANTS_TIMERS;
-        row->timer = wants_timer ? call_copy_timer(timer) : NULL;
-        if (wants_timer && !row->timer) {
+    for (size_t i = 0; i < page->count && !part->error; i++)
+        if (list_wants(query, page->timers[i]) && !list_part_keep(part, page->timers[i]))
             part->error = ERROR_NO_MEMORY;
-            return;
-        }
-        part->row_count++;
-    }
-    part->has_end = storage_position_before(page->next, command->scan.to);
-    part->end = (struct cursor){page->next.at, command->partition, page->next.serial};
-    if (!part->has_end && list_has_dead(query) &&
+    if (part->error)
+        return;
+    const size_t kept = part->row_count - before;
+    const size_t own = page->own > page->count ? page->own : page->count;
+    step->refused_count = own - kept;
+    step->has_end = storage_position_before(page->next, command->scan.to);
+    step->end = (struct cursor){page->next.at, command->partition, page->next.serial};
+    if (!step->has_end && list_has_dead(query) &&
         command->scan.to.at.ms < STORAGE_DEAD_FROM.ms) { /* dead letters are last */
-        part->has_end = true;
-        part->end = (struct cursor){STORAGE_DEAD_FROM, 0, 0};
+        step->has_end = true;
+        step->end = (struct cursor){STORAGE_DEAD_FROM, 0, 0};
     }
 }
 
@@ -153,14 +195,34 @@ static bool list_find_end(const struct list_job *job, struct cursor *ret_end)
     bool found = false;
 
     for (uint16_t i = 0; i < job->part_count; i++) {
-        const struct list_part *part = &job->parts[i];
+        const struct list_step *last = list_last_step(&job->parts[i]);
 
-        if (part->has_end && (!found || cursor_before(&part->end, ret_end))) {
-            *ret_end = part->end;
+        if (last && last->has_end && (!found || cursor_before(&last->end, ret_end))) {
+            *ret_end = last->end;
             found = true;
         }
     }
     return found;
+}
+
+/* Counts the timers before `end`, NULL for all: those of the page, and those that did not pass in
+ * steps before it. The next page reads the others again. */
+static size_t list_count_searched(const struct list_job *job, const struct cursor *end)
+{
+    size_t count = 0;
+
+    for (uint16_t i = 0; i < job->part_count; i++) {
+        const struct list_part *part = &job->parts[i];
+
+        count += part->taken;
+        for (size_t j = 0; j < part->step_count; j++) {
+            const struct list_step *step = &part->steps[j];
+
+            if (!end || (step->has_end && !cursor_before(end, &step->end)))
+                count += step->refused_count;
+        }
+    }
+    return count;
 }
 
 static void list_merge(struct list_job *job, struct buffer *out)
@@ -192,22 +254,8 @@ static void list_merge(struct list_job *job, struct buffer *out)
     } else {
         json_put_raw(out, "next", BYTES("null"));
     }
+    json_put_number(out, "searched", list_count_searched(job, has_end ? &end : NULL));
     json_close(out, '}');
-}
-
-/* Counts the rows before the end of the page; the next page reads the others again. */
-static size_t list_count_passed(const struct list_job *job, const struct list_found *found)
-{
-    size_t count = 0;
-
-    for (uint16_t i = 0; i < job->part_count; i++) {
-        const struct list_part *part = &job->parts[i];
-
-        count += part->taken;
-        for (size_t j = part->read_count - part->refused_count; j < part->read_count; j++)
-            count += !found->has_next || cursor_before(&part->rows[j].place, &found->next);
-    }
-    return count;
 }
 
 static void list_merge_ids(struct list_job *job, struct list_found *found)
@@ -230,7 +278,7 @@ static void list_merge_ids(struct list_job *job, struct list_found *found)
         job->ids[found->count++] = row->id;
         part->taken++;
     }
-    found->passed_count = list_count_passed(job, found);
+    found->passed_count = list_count_searched(job, found->has_next ? &found->next : NULL);
 }
 
 /* ---- asking and answering ---- */
@@ -271,10 +319,12 @@ static void list_answer(struct call *call)
     call_answer_json(call, 200, &body);
 }
 
+static void list_round_over(struct call *call);
+
 static void list_part_over(struct list_job *job)
 {
     if (atomic_fetch_sub(&job->waiting, 1) == 1)
-        call_resume(job->call, job->resume);
+        call_resume(job->call, list_round_over);
 }
 
 static void list_part_done(struct node_request *request)
@@ -288,39 +338,56 @@ static void list_part_done(struct node_request *request)
 }
 
 /* Returns the number of rows to read from each partition: more than its fair share, because the
- * page ends where the first partition stopped; with a filter still more, because most may not
- * pass it. */
-static size_t list_rows_max(const struct list_query *query, uint16_t part_count, bool has_filter)
+ * page ends where the first partition stopped. With a filter the storage returns only rows that
+ * may pass. */
+static size_t list_rows_max(const struct list_job *job)
 {
-    size_t rows = query->limit * 2 / part_count + ROWS_MIN;
+    const size_t limit = job->query.limit;
+    const size_t rows = limit * 2 / job->part_count + ROWS_MIN;
 
-    if (has_filter)
-        return LIST_LIMIT_MAX;
-    return rows < query->limit + 1 ? rows : query->limit + 1;
+    return rows < limit + 1 && !job->has_filter ? rows : limit + 1;
 }
 
-/* Prepares the command of one partition. Returns false if its whole range is listed. */
+static size_t list_part_bytes_max(const struct list_job *job)
+{
+    const size_t bytes = READ_BYTES_MAX / job->part_count;
+
+    return bytes < PART_BYTES_MIN ? PART_BYTES_MIN : bytes;
+}
+
+/* True if the part needs no more rows for the page, or has no more. */
+static bool list_part_is_full(const struct list_part *part)
+{
+    const struct list_step *last = list_last_step(part);
+
+    return (last && !last->has_end) || part->row_count > part->job->query.limit ||
+           part->bytes >= list_part_bytes_max(part->job);
+}
+
+/* Prepares the command of one partition. Returns false if it needs to read nothing. */
 static bool list_part_init(struct list_job *job, uint16_t partition)
 {
     const struct list_query *query = &job->query;
-    const uint32_t over = 1u << TIMER_FIRED | 1u << TIMER_CANCELLED | 1u << TIMER_DEAD;
-    const uint32_t alive = ~over & ((1u << (TIMER_PAUSED + 1)) - 1);
     struct list_part *part = &job->parts[partition];
+    const struct list_step *last = list_last_step(part);
+    const struct cursor *cursor = last ? &last->end : query->has_cursor ? &query->cursor : NULL;
     struct storage_scan scan = {
         .partition = partition,
         .from = {query->after, 0},
         .to = {query->before, 0},
-        .bytes_max = READ_BYTES_MAX / job->part_count,
+        .rows_max = list_rows_max(job),
+        .bytes_max = list_part_bytes_max(job),
+        .kind = job->filter.states & (1u << TIMER_FIRED | 1u << TIMER_CANCELLED | 1u << TIMER_DEAD)
+                    ? STORAGE_SCAN_ALL
+                    : STORAGE_SCAN_LIVE,
+        .filter = job->has_filter ? &job->filter : NULL,
     };
 
     part->job = job;
-    if (scan.bytes_max < PART_BYTES_MIN)
-        scan.bytes_max = PART_BYTES_MIN;
-    scan.rows_max = list_rows_max(
-        query, job->part_count, list_has_filter(query) || query->repeats || query->states != alive);
-    scan.kind = query->states & over ? STORAGE_SCAN_ALL : STORAGE_SCAN_LIVE;
-    if (query->has_cursor) {
-        struct storage_position from = cursor_position(&query->cursor, partition);
+    if (list_part_is_full(part))
+        return false;
+    if (cursor) {
+        struct storage_position from = cursor_position(cursor, partition);
 
         if (storage_position_before(scan.from, from))
             scan.from = from;
@@ -337,12 +404,10 @@ static bool list_part_init(struct list_job *job, uint16_t partition)
     return storage_position_before(scan.from, scan.to);
 }
 
-static void list_ask(struct concurrency_start *start)
+static void list_begin_round(struct list_job *job)
 {
-    struct list_job *job = list_item(start, struct list_job, start);
-
     /* Counts one more than the parts, so that no answer is sent before all are submitted. */
-    atomic_init(&job->waiting, 1);
+    atomic_store(&job->waiting, 1);
     for (uint16_t i = 0; i < job->part_count && !job->refused; i++) {
         if (!list_part_init(job, i))
             continue;
@@ -352,6 +417,50 @@ static void list_ask(struct concurrency_start *start)
             atomic_fetch_sub(&job->waiting, 1);
     }
     list_part_over(job);
+}
+
+/* True if another round can add rows to the page: it is not full, and the part that ends first is
+ * not full either. */
+static bool list_wants_more(const struct list_job *job)
+{
+    struct cursor end;
+    size_t count = 0;
+
+    if (job->refused || !list_find_end(job, &end))
+        return false;
+    for (uint16_t i = 0; i < job->part_count; i++) {
+        const struct list_part *part = &job->parts[i];
+        const struct list_step *last = list_last_step(part);
+
+        if (part->error)
+            return false;
+        if (last && last->has_end && !cursor_before(&end, &last->end) && list_part_is_full(part))
+            return false;
+        for (size_t j = 0; j < part->row_count && count < job->query.limit; j++)
+            count += cursor_before(&part->rows[j].place, &end);
+    }
+    return count < job->query.limit;
+}
+
+/* Begins the next round, or ends the search. */
+static void list_round_over(struct call *call)
+{
+    struct list_job *job = call->list;
+
+    if (list_wants_more(job) && instant_now().ns < job->until.ns)
+        list_begin_round(job);
+    else
+        job->resume(call);
+}
+
+static void list_ask(struct concurrency_start *start)
+{
+    struct list_job *job = list_item(start, struct list_job, start);
+
+    job->until = instant_add_ms(instant_now(), LIST_SEARCH_MS);
+    list_make_filter(job);
+    job->call->list = job;
+    list_begin_round(job);
 }
 
 static struct list_job *list_job_create(struct call *call, enum list_want want,
@@ -422,6 +531,7 @@ void list_job_free(struct list_job *job)
         for (size_t j = 0; j < job->parts[i].row_count; j++)
             timer_free(job->parts[i].rows[j].timer);
         free(job->parts[i].rows);
+        free(job->parts[i].steps);
     }
     free(job->ids);
     free(job->timers);

@@ -2,21 +2,24 @@
  * list.h - GET /v1/timers: a page of timers in due order, across partitions.
  *
  * Each partition is asked for the rows from the cursor on; their answers are merged by (at,
- * partition, serial). A partition reads a bounded number of rows and says how far it got; the page
- * ends where the first of them stopped, so it may be short and still have a cursor.
+ * partition, serial). A partition reads a bounded number of rows and says how far it got, and is
+ * asked again until the page is full or LIST_SEARCH_MS are over. The page ends where the first of
+ * them stopped, so it may be short and still have a cursor.
  */
 #ifndef TICKWHEEL_API_TIMERS_LIST_H
 #define TICKWHEEL_API_TIMERS_LIST_H
 
 #include "api/core/call.h"
 #include "api/core/cursor.h"
+#include "timer/timer_filter.h"
 
 enum {
     LIST_LIMIT_DEFAULT = 100,
     LIST_LIMIT_MAX = 1000,
-    LIST_LABELS_MAX = 16,
-    LIST_STATES_MAX = 7, /* number of states */
-    LIST_LASTS_MAX = 4,  /* number of outcomes, with never */
+    LIST_LABELS_MAX = TIMER_FILTER_LABELS_MAX,
+    LIST_STATES_MAX = 7,  /* number of states */
+    LIST_LASTS_MAX = 4,   /* number of outcomes, with never */
+    LIST_SEARCH_MS = 200, /* time after which a page ends that is not full */
 };
 
 /* X(NAME, name): orders of schedules. */
@@ -36,15 +39,7 @@ struct list_query {
     struct wall after, before; /* after <= due < before */
     uint32_t states;           /* bits 1 << enum timer_state */
     unsigned state_count;
-    struct {
-        struct bytes key, value;
-    } labels[LIST_LABELS_MAX];
-    size_t label_count;
-    struct bytes target;     /* data is NULL for any */
-    struct bytes origin;     /* as timer_shown_origin; data is NULL for any */
-    struct bytes key_prefix; /* begin of the key; data is NULL for any, or no key */
-    struct bytes error;      /* with `has_error`: last error that dead letters must have, exactly */
-    bool has_error;
+    struct timer_filter filter; /* all but times and states */
     uint64_t limit;
     bool has_cursor;
     struct cursor cursor;
@@ -54,7 +49,6 @@ struct list_query {
     uint32_t kinds;           /* in LIST_EVENTS: bits 1 << enum feed_kind */
     struct bytes last_event;  /* of LIST_EVENTS */
     bool is_of_all;           /* in LIST_DEAD_TO_DELETE: the query has `all` */
-    bool repeats;             /* only timers that repeat */
     uint32_t last_count;
     uint32_t last;       /* in LIST_SCHEDULES: bits 1 << enum runs_last; 0 for any */
     enum list_sort sort; /* of LIST_SCHEDULES */
@@ -78,9 +72,6 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
 /* True if a timer passes the filters. */
 bool list_wants(const struct list_query *query, const struct timer *timer);
 
-/* True if a query of LIST_EVENTS has a filter of timers, so that nothing else passes it. */
-bool list_has_filter(const struct list_query *query);
-
 void list_closed(struct call *call);
 
 /* Lists dead letters. */
@@ -96,7 +87,9 @@ struct list_found {
     const struct timer_id *ids; /* in the order of the list */
     struct timer **timers;      /* copies, in the same order; without LIST_WANTS_TIMERS NULL each */
     size_t count;
-    size_t passed_count; /* timers before the end of the page, whether they fit the query or not */
+    /* the caller's timers before the end of the page, whether they fit the query or not, as far as
+     * they were counted */
+    size_t passed_count;
     bool has_next;
     struct cursor next; /* where to continue */
 };

@@ -28,10 +28,10 @@ static bool list_query_parse_label(struct bytes text, struct list_query *query)
 {
     struct bytes name;
 
-    if (query->label_count == LIST_LABELS_MAX || !bytes_cut_name(&text, ':', &name))
+    if (query->filter.label_count == LIST_LABELS_MAX || !bytes_cut_name(&text, ':', &name))
         return false;
-    query->labels[query->label_count].key = name;
-    query->labels[query->label_count++].value = text;
+    query->filter.labels[query->filter.label_count].key = name;
+    query->filter.labels[query->filter.label_count++].value = text;
     return true;
 }
 
@@ -42,6 +42,7 @@ enum {
     LIST_LABEL,
     LIST_TARGET,
     LIST_KEY_PREFIX,
+    LIST_KEY_CONTAINS,
     LIST_LIMIT,
     LIST_CURSOR,
     LIST_COMMON, /* number of the parameters before, which all forms have */
@@ -54,7 +55,7 @@ enum {
 };
 
 #define LIST_PARAMETERS \
-    "due_after", "due_before", "label", "target", "key_prefix", "limit", "cursor"
+    "due_after", "due_before", "label", "target", "key_prefix", "key_contains", "limit", "cursor"
 
 static const char *const list_parameters[] = {LIST_PARAMETERS, "origin", "state"};
 static const char *const list_dead_parameters[] = {LIST_PARAMETERS, "origin", "error", "all"};
@@ -85,17 +86,22 @@ static void list_query_take(void *context, size_t index, struct bytes value,
                         LIST_LABELS_MAX);
         break;
     case LIST_TARGET:
-        query->target = value;
+        query->filter.target = value;
         if (value.size == 0)
             query_fault(problem, name, "It is empty");
         break;
     case LIST_KEY_PREFIX:
-        query->key_prefix = value;
+        query->filter.key_prefix = value;
+        if (value.size == 0)
+            query_fault(problem, name, "It is empty");
+        break;
+    case LIST_KEY_CONTAINS:
+        query->filter.key_contains = value;
         if (value.size == 0)
             query_fault(problem, name, "It is empty");
         break;
     case LIST_ORIGIN:
-        query->origin = value;
+        query->filter.origin = value;
         if (value.size == 0)
             query_fault(problem, name, "It is empty");
         break;
@@ -121,8 +127,7 @@ static void list_dead_take(void *context, size_t index, struct bytes value, stru
 
     switch (index) {
     case LIST_ERROR:
-        query->has_error = true;
-        query->error = value;
+        query->filter.error = value;
         break;
     case LIST_ALL:
         query->is_of_all = true;
@@ -224,13 +229,12 @@ static void list_event_take(void *context, size_t index, struct bytes value,
 static void list_delete_check(const struct list_query *query, struct problem *problem)
 {
     const bool has_filter = query->after.ms > 0 || query->before.ms != WALL_NEVER.ms ||
-                            query->label_count > 0 || query->target.data || query->origin.data ||
-                            query->key_prefix.data || query->has_error;
+                            timer_filter_has_text(&query->filter) || query->filter.error.data;
 
     if (has_filter == query->is_of_all)
         query_fault(problem, "all",
                     "Give either `target`, `origin`, `error`, `label`, `key_prefix`, "
-                    "`due_after` or `due_before`, or all=true");
+                    "`key_contains`, `due_after` or `due_before`, or all=true");
 }
 
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
@@ -263,7 +267,7 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
     };
 
     *ret_query = (struct list_query){.before = WALL_NEVER,
-                                     .repeats = form == LIST_SCHEDULES,
+                                     .filter = {.repeats = form == LIST_SCHEDULES},
                                      .limit = deletes ? LIST_LIMIT_MAX : LIST_LIMIT_DEFAULT};
     enum error_code code = query_read(text, room, &parameters, ret_query, ret_problem);
     if (!code && deletes) {

@@ -8,6 +8,7 @@
 
 #include "api/testing/fixture.h"
 #include "base/random.h"
+#include "sys/clock.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -222,6 +223,8 @@ static void refuses_wrong_queries(void **state)
         "label=:x",
         "cursor=",
         "cursor=0",
+        "key_contains=",
+        "key_contains=a&key_contains=b",
         "colour=red",
         "Limit=1",
         "=",
@@ -301,6 +304,130 @@ static void list_test_shares_memory_for_answers(void **state)
     fixture_ask(fixture, "POST", "/v1/queues/mail/lease", FIXTURE_JSON, BYTES("{}"), 200, NULL);
 }
 
+/* ---- searches that take several rounds ---- */
+
+/* More than a round reads of each partition. */
+enum { HAY = 24000, HAY_LINES = 8000 };
+
+static int list_test_setup_hay(void **state)
+{
+    struct api_fixture *fixture = fixture_start(NULL);
+
+    for (unsigned i = 0; i < HAY;) {
+        struct buffer body;
+
+        buffer_init(&body);
+        for (unsigned end = i + HAY_LINES; i < end; i++)
+            buffer_printf(&body, "{\"at\":%llu,\"target\":\"queue:hay\",\"key\":\"%s-%u\"%s}\n",
+                          FIRST_MS * 1000ULL + i, i + 1 < HAY ? "hay" : "needle", i,
+                          i + 1 < HAY ? "" : ",\"labels\":{\"rare\":\"yes\"}");
+        fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
+        buffer_deinit(&body);
+    }
+    *state = fixture;
+    return 0;
+}
+
+static int list_test_teardown_hay(void **state)
+{
+    fixture_stop(*state);
+    return 0;
+}
+
+/* A page that was read. */
+struct list_test_page {
+    size_t count;
+    uint64_t searched;
+    char cursor[CURSOR_TEXT_SIZE + 8]; /* empty on the last page */
+};
+
+static struct list_test_page list_test_read(const struct reply *reply)
+{
+    struct list_test_page page = {0};
+    json_t *json = json_loadb(reply->body.data, reply->body.size, 0, NULL);
+    const char *next = json_string_value(json_object_get(json, "next"));
+
+    page.count = json_array_size(json_object_get(json, "timers"));
+    page.searched = (uint64_t)json_integer_value(json_object_get(json, "searched"));
+    snprintf(page.cursor, sizeof(page.cursor), "%s", next ? next : "");
+    json_decref(json);
+    return page;
+}
+
+static struct list_test_page list_test_ask(struct api_fixture *fixture, const char *query,
+                                           const char *cursor)
+{
+    char target[512];
+
+    snprintf(target, sizeof(target), "/v1/timers?%s%s%s", query, *cursor ? "&cursor=" : "", cursor);
+    fixture_ask(fixture, "GET", target, "", BYTES(""), 200, NULL);
+    return list_test_read(&fixture->reply);
+}
+
+/* The one timer that fits is due last: a page goes on until it has it, and says how many it looked
+ * at. A page that is cut short in time on a slow machine is followed by others. */
+/* proves: list-search, list-search-ms */
+static void list_test_searches_on(void **state)
+{
+    static const char *const queries[] = {"label=rare:yes", "key_prefix=needle",
+                                          "key_contains=eedl",
+                                          "key_contains=needle-23999&target=queue:hay",
+                                          "state=scheduled&label=rare:yes&origin=queue:hay"};
+    struct api_fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+        struct list_test_page page = {0};
+        size_t found = 0, pages = 0;
+        uint64_t searched = 0;
+        const size_t before = probe_submitted(&fixture->probe);
+
+        do {
+            page = list_test_ask(fixture, queries[i], page.cursor);
+            found += page.count;
+            searched += page.searched;
+            pages++;
+        } while (page.cursor[0]);
+        assert_int_equal(found, 1);
+        assert_in_range(searched, HAY / 2, HAY);
+        assert_true(pages > 1 || searched == HAY);
+        assert_true(probe_submitted(&fixture->probe) - before > pages * PROBE_PARTITIONS);
+    }
+    assert_int_equal(list_test_ask(fixture, "key_contains=nothing", "").count, 0);
+}
+
+/* When 200 ms are over the page ends after the round, with what it has: here a slow node takes them
+ * for the first one. The next pages go on where it ended. */
+/* proves: list-search-ms */
+static void list_test_ends_in_time(void **state)
+{
+    struct api_fixture *fixture = *state;
+    const size_t before = probe_submitted(&fixture->probe);
+    const struct instant began = instant_now();
+    struct client client;
+
+    probe_hold(&fixture->probe);
+    client_open(&client, api_port(fixture->api));
+    client_printf(&client, "GET /v1/timers?key_contains=needle HTTP/1.1\r\nHost: t\r\n\r\n");
+    probe_await_submitted(&fixture->probe, before + PROBE_PARTITIONS);
+    while (instant_since_ns(began, instant_now()) < 2 * LIST_SEARCH_MS * UINT64_C(1000000))
+        fixture_ask(fixture, "GET", "/healthz", "", BYTES(""), 200, NULL);
+    probe_release(&fixture->probe);
+    assert_true(client_receive(&client, "GET", &fixture->reply));
+    assert_int_equal(fixture->reply.status, 200);
+    client_close(&client);
+    struct list_test_page page = list_test_read(&fixture->reply);
+    assert_int_equal(page.count, 0);
+    assert_true(page.cursor[0]);
+    assert_in_range(page.searched, 1, HAY - 1);
+    assert_int_equal(probe_submitted(&fixture->probe), before + PROBE_PARTITIONS);
+    size_t found = 0;
+    while (page.cursor[0]) {
+        page = list_test_ask(fixture, "key_contains=needle", page.cursor);
+        found += page.count;
+    }
+    assert_int_equal(found, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +438,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(lists_take_turns, list_test_setup, list_test_teardown),
         cmocka_unit_test_setup_teardown(list_test_shares_memory_for_answers, list_test_setup,
                                         list_test_teardown),
+        cmocka_unit_test_setup_teardown(list_test_searches_on, list_test_setup_hay,
+                                        list_test_teardown_hay),
+        cmocka_unit_test_setup_teardown(list_test_ends_in_time, list_test_setup_hay,
+                                        list_test_teardown_hay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
