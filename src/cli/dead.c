@@ -78,8 +78,9 @@ static enum cli_exit dead_append_selection(struct cli *cli, struct buffer *body)
 
 static bool dead_has_filter(struct cli *cli)
 {
-    static const enum cli_flag_id filters[] = {CLI_FLAG_TARGET, CLI_FLAG_ORIGIN, CLI_FLAG_ERROR,
-                                               CLI_FLAG_LABEL,  CLI_FLAG_AFTER,  CLI_FLAG_BEFORE};
+    static const enum cli_flag_id filters[] = {
+        CLI_FLAG_TARGET, CLI_FLAG_ORIGIN, CLI_FLAG_ERROR,      CLI_FLAG_LABEL,
+        CLI_FLAG_AFTER,  CLI_FLAG_BEFORE, CLI_FLAG_KEY_PREFIX, CLI_FLAG_KEY_CONTAINS};
 
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++)
         if (cli_flag(cli, filters[i]))
@@ -213,6 +214,8 @@ static enum cli_exit dead_refuse(struct cli *cli, const char *act)
     } flags[] = {
         {CLI_FLAG_AFTER, "list, groups and delete"},
         {CLI_FLAG_BEFORE, "list, groups and delete"},
+        {CLI_FLAG_KEY_PREFIX, "list, groups and delete"},
+        {CLI_FLAG_KEY_CONTAINS, "list, groups and delete"},
         {CLI_FLAG_LIMIT, "list and groups"},
         {CLI_FLAG_ALL, "redrive and delete"},
         {CLI_FLAG_RATE, "redrive"},

@@ -7,8 +7,10 @@
 #include "cli/verbs.h"
 #include "cli/watch.h"
 #include "sys/clock.h"
+#include "sys/process.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define LISTS_TERMINAL_LIMIT 100  /* maximum rows of a list on a terminal, without --limit */
 #define LISTS_PAGE_MAX       1000 /* maximum rows of a page, by the API */
@@ -154,11 +156,17 @@ void lists_append_filters(struct cli *cli, struct buffer *path)
         enum cli_flag_id flag;
         const char *name;
     } filters[] = {
-        {CLI_FLAG_AFTER, "due_after"}, {CLI_FLAG_BEFORE, "due_before"},
-        {CLI_FLAG_STATE, "state"},     {CLI_FLAG_LABEL, "label"},
-        {CLI_FLAG_TARGET, "target"},   {CLI_FLAG_ORIGIN, "origin"},
-        {CLI_FLAG_ERROR, "error"},     {CLI_FLAG_KEY_PREFIX, "key_prefix"},
-        {CLI_FLAG_LAST, "last"},       {CLI_FLAG_SORT, "sort"},
+        {CLI_FLAG_AFTER, "due_after"},
+        {CLI_FLAG_BEFORE, "due_before"},
+        {CLI_FLAG_STATE, "state"},
+        {CLI_FLAG_LABEL, "label"},
+        {CLI_FLAG_TARGET, "target"},
+        {CLI_FLAG_ORIGIN, "origin"},
+        {CLI_FLAG_ERROR, "error"},
+        {CLI_FLAG_KEY_PREFIX, "key_prefix"},
+        {CLI_FLAG_LAST, "last"},
+        {CLI_FLAG_SORT, "sort"},
+        {CLI_FLAG_KEY_CONTAINS, "key_contains"},
     };
 
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
@@ -167,6 +175,28 @@ void lists_append_filters(struct cli *cli, struct buffer *path)
 
         while ((value = cli_options_next(&cli->options, filters[i].flag, &cursor)))
             cli_append_query(path, filters[i].name, bytes_of(value));
+    }
+}
+
+/* Says on a terminal how far a search got whose page is not full; clears that line when it ends. */
+static void lists_draw_search(struct lists_pages *pages, struct bytes page)
+{
+    struct cli_list timers;
+    struct bytes timer;
+
+    pages->searched += cli_number(cli_member(page, "searched"), 0);
+    cli_list_init(&timers, cli_member(page, "timers"));
+    const bool is_empty = !cli_list_next(&timers, &timer);
+    if (is_empty && !pages->is_over && process_is_terminal(STDERR_FILENO)) {
+        char line[64];
+
+        snprintf(line, sizeof(line), "\r\033[Ksearched %llu timers",
+                 (unsigned long long)pages->searched);
+        fputs(line, stderr);
+        pages->is_drawn = true;
+    } else if (pages->is_drawn) {
+        fputs("\r\033[K", stderr);
+        pages->is_drawn = false;
     }
 }
 
@@ -215,6 +245,7 @@ enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages, struc
     buffer_clear(&pages->cursor);
     cli_append_value(&pages->cursor, next);
     pages->is_over = next.size < 3 || *next.data != '"';
+    lists_draw_search(pages, page);
     return CLI_EXIT_DONE;
 }
 

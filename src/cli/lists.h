@@ -19,8 +19,10 @@ struct lists_pages {
     struct buffer path;   /* path of the list, without cursor and limit */
     struct buffer cursor; /* cursor of the next page; empty for the first page */
     struct cli_answer answer;
-    uint64_t left; /* timers that are still wanted */
+    uint64_t left;     /* timers that are still wanted */
+    uint64_t searched; /* timers that the daemon looked at */
     bool is_over;
+    bool is_drawn; /* the terminal shows how far the search got */
 };
 
 /* Appends the filters among the flags as a query. */
