@@ -33,48 +33,50 @@ type contractCase struct {
 
 // contractArguments has the arguments of all calls; each uses its own.
 type contractArguments struct {
-	ID        string
-	Key       string
-	IfVersion int64 `json:"if_version"`
-	Patch     map[string]any
-	Timers    []Create
-	Labels    map[string]string
-	States    []string
-	Keys      []string
-	Target    string
-	NewTarget string   `json:"new_target"`
-	PageSize  int      `json:"page_size"`
-	DueAfter  *Instant `json:"due_after"`
-	DueBefore *Instant `json:"due_before"`
-	Event     string
-	Events    []string
-	Cron      string
-	Timezone  string
-	N         int
-	Unit      string
-	Count     int
-	Queue     string
-	Max       int
-	Wait      string
-	Lease     string
-	Receipts  []string
-	Secret    string
-	Headers   map[string]string
-	Body      []byte `json:"body_base64"`
-	Note      string
-	Until     *Instant
-	By        []string
-	Types     []string
-	Take      int
-	KeyPrefix string `json:"key_prefix"`
-	Last      []string
-	Sort      string
-	Timer     string
-	Outcomes  []string
-	Status    string
-	Since     *Instant
-	Has       string
-	Node      int
+	ID          string
+	Key         string
+	IfVersion   int64 `json:"if_version"`
+	Patch       map[string]any
+	Timers      []Create
+	Labels      map[string]string
+	States      []string
+	Keys        []string
+	Target      string
+	NewTarget   string   `json:"new_target"`
+	PageSize    int      `json:"page_size"`
+	DueAfter    *Instant `json:"due_after"`
+	DueBefore   *Instant `json:"due_before"`
+	Event       string
+	Events      []string
+	Cron        string
+	Timezone    string
+	N           int
+	Unit        string
+	Count       int
+	Queue       string
+	Max         int
+	Wait        string
+	Lease       string
+	Receipts    []string
+	Secret      string
+	Headers     map[string]string
+	Body        []byte `json:"body_base64"`
+	Note        string
+	Until       *Instant
+	By          []string
+	Types       []string
+	Take        int
+	KeyPrefix   string `json:"key_prefix"`
+	Last        []string
+	Sort        string
+	Timer       string
+	Outcomes    []string
+	Status      string
+	Since       *Instant
+	Has         string
+	Node        int
+	KeyContains string `json:"key_contains"`
+	Origin      string `json:"origin"`
 }
 
 func parseDuration(text string, otherwise time.Duration) time.Duration {
@@ -97,8 +99,8 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.Count(ctx, a.By...)
 	case "schedules":
 		schedules := []ScheduleState{}
-		err := c.Schedules(ctx, ScheduleFilter{Filter: Filter{Labels: a.Labels, Target: a.Target, PageSize: a.PageSize},
-			KeyPrefix: a.KeyPrefix, Last: a.Last, Sort: a.Sort},
+		err := c.Schedules(ctx, ScheduleFilter{Filter: Filter{Labels: a.Labels, Target: a.Target, KeyPrefix: a.KeyPrefix,
+			PageSize: a.PageSize}, Last: a.Last, Sort: a.Sort},
 			func(schedule *ScheduleState) bool { schedules = append(schedules, *schedule); return true })
 		return schedules, err
 	case "deliveries":
@@ -185,8 +187,8 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 	if a.Key != "" {
 		ref = Key(a.Key)
 	}
-	filter := Filter{States: a.States, Labels: a.Labels, Target: a.Target, DueAfter: a.DueAfter,
-		DueBefore: a.DueBefore, PageSize: a.PageSize}
+	filter := Filter{States: a.States, Labels: a.Labels, Target: a.Target, Origin: a.Origin, KeyPrefix: a.KeyPrefix,
+		KeyContains: a.KeyContains, DueAfter: a.DueAfter, DueBefore: a.DueBefore, PageSize: a.PageSize}
 	selection := Selection{Keys: a.Keys, Labels: a.Labels}
 	pause := Pause{Note: a.Note, Until: a.Until}
 	timers := []Timer{}

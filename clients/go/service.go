@@ -171,19 +171,16 @@ func (c *Client) Deliveries(ctx context.Context, filter DeliveryFilter, found fu
 
 // ScheduleFilter selects timers that repeat; what is empty selects all.
 type ScheduleFilter struct {
-	Filter    // without states
-	KeyPrefix string
-	Last      []string // how the last firing ended: never, ok, failed, skipped
-	Sort      string   // next, last or failures
+	Filter          // without states
+	Last   []string // how the last firing ended: never, ok, failed, skipped
+	Sort   string   // next, last or failures
 }
 
 // Schedules calls found for each timer that repeats, until it returns false.
 func (c *Client) Schedules(ctx context.Context, filter ScheduleFilter, found func(*ScheduleState) bool) error {
 	query := filter.query()
-	for name, text := range map[string]string{"key_prefix": filter.KeyPrefix, "sort": filter.Sort} {
-		if text != "" {
-			query.Set(name, text)
-		}
+	if filter.Sort != "" {
+		query.Set("sort", filter.Sort)
 	}
 	query["last"] = filter.Last
 	return pages(ctx, c, "/v1/schedules", "schedules", query, found)

@@ -235,8 +235,10 @@ func (l *lines) read(text []byte) error {
 type Filter struct {
 	States              []string
 	Labels              map[string]string
-	Target              string
-	Origin, Error       string // of dead letters
+	Target, Origin      string
+	KeyPrefix           string // how the key begins
+	KeyContains         string // a part of the key
+	Error               string // of dead letters
 	DueAfter, DueBefore *Instant
 	PageSize            int
 }
@@ -257,7 +259,8 @@ func (f Filter) query() url.Values {
 	for name, value := range f.Labels {
 		query.Add("label", labelFilter(name, value))
 	}
-	for name, value := range map[string]string{"target": f.Target, "origin": f.Origin, "error": f.Error} {
+	for name, value := range map[string]string{"target": f.Target, "origin": f.Origin, "error": f.Error,
+		"key_prefix": f.KeyPrefix, "key_contains": f.KeyContains} {
 		if value != "" {
 			query.Set(name, value)
 		}

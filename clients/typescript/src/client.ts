@@ -91,7 +91,7 @@ function labelFilter(name: string, value: string): string {
 function filters(filter: Filter & DeadFilter): [string, string][] {
   const query: [string, string][] = (filter.states ?? []).map((state) => ["state", state]);
   for (const [name, value] of Object.entries(filter.labels ?? {})) query.push(["label", labelFilter(name, value)]);
-  for (const name of ["target", "origin", "error"] as const)
+  for (const name of ["target", "origin", "error", "key_prefix", "key_contains"] as const)
     if (filter[name] !== undefined) query.push([name, filter[name]]);
   for (const name of ["due_after", "due_before"] as const)
     if (filter[name] !== undefined) query.push([name, String(at(filter[name]))]);
@@ -417,8 +417,7 @@ export class Client {
   /** The timers that repeat, with their last firings. */
   schedules(filter: ScheduleFilter = {}): AsyncGenerator<ScheduleState> {
     const query = filters(filter);
-    for (const name of ["key_prefix", "sort"] as const)
-      if (filter[name] !== undefined) query.push([name, filter[name]]);
+    if (filter.sort !== undefined) query.push(["sort", filter.sort]);
     for (const last of filter.last ?? []) query.push(["last", last]);
     return this.#pages<ScheduleState>("/v1/schedules", "schedules", query);
   }

@@ -202,19 +202,21 @@ export interface Filter {
   states?: State[];
   labels?: Record<string, string>;
   target?: string;
+  origin?: string;
+  /** How the key begins. */
+  key_prefix?: string;
+  /** A part of the key. */
+  key_contains?: string;
   due_after?: Instant;
   due_before?: Instant;
   page_size?: number;
 }
 
 export interface DeadFilter extends Omit<Filter, "states"> {
-  origin?: string;
   error?: string;
 }
 
 export interface ScheduleFilter extends Omit<Filter, "states"> {
-  origin?: string;
-  key_prefix?: string;
   /** How the last firing ended. */
   last?: ("never" | "ok" | "failed" | "skipped")[];
   sort?: "next" | "last" | "failures";

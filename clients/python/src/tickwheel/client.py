@@ -133,11 +133,13 @@ class Client:
         return self._send(_calls.batch(timers))
 
     def list(self, *, states: Iterable[str] = (), labels: Mapping[str, str] = {}, target: Optional[str] = None,
+             origin: Optional[str] = None, key_prefix: Optional[str] = None, key_contains: Optional[str] = None,
              due_after: Optional[Instant] = None, due_before: Optional[Instant] = None,
              page_size: Optional[int] = None) -> Iterator[Timer]:
         """All timers that match, in due order; pages are read as they are needed."""
         return self._pages("/v1/timers", "timers", Timer.from_json, _calls.filters(
-            states=states, labels=labels, target=target, due_after=due_after, due_before=due_before, page_size=page_size))
+            states=states, labels=labels, target=target, origin=origin, key_prefix=key_prefix, key_contains=key_contains,
+            due_after=due_after, due_before=due_before, page_size=page_size))
 
     def _pages(self, path: str, name: str, parse: Callable[[Any], T], query: List[tuple[str, str]]) -> Iterator[T]:
         cursor: Optional[str] = None
@@ -363,10 +365,12 @@ class Client:
     # ---- dead letters ----
 
     def dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
-             labels: Mapping[str, str] = {}, page_size: Optional[int] = None) -> Iterator[Timer]:
+             labels: Mapping[str, str] = {}, key_prefix: Optional[str] = None, key_contains: Optional[str] = None,
+             page_size: Optional[int] = None) -> Iterator[Timer]:
         """Dead letters, those that died first at the front."""
         return self._pages("/v1/dead", "timers", Timer.from_json, _calls.filters(
-            target=target, origin=origin, error=error, labels=labels, page_size=page_size))
+            target=target, origin=origin, error=error, labels=labels, key_prefix=key_prefix, key_contains=key_contains,
+            page_size=page_size))
 
     def dead_groups(self, *, target: Optional[str] = None, labels: Mapping[str, str] = {}) -> List[DeadGroup]:
         """Dead letters counted by origin and error."""

@@ -28,7 +28,6 @@ public final class Filter {
         return add("target", target);
     }
 
-    /** Of dead letters, schedules, deliveries and events. */
     public Filter origin(String origin) {
         return add("origin", origin);
     }
@@ -56,9 +55,14 @@ public final class Filter {
         return add("sort", order);
     }
 
-    /** Of schedules and events. */
+    /** How the key begins. */
     public Filter keyPrefix(String prefix) {
         return add("key_prefix", prefix);
+    }
+
+    /** A part of the key. */
+    public Filter keyContains(String part) {
+        return add("key_contains", part);
     }
 
     /** Of deliveries: the id of the timer. */

@@ -117,6 +117,8 @@ class ContractTest {
     private static void filter(Filter filter, String name, String value) {
         switch (name) {
             case "key_prefix" -> filter.keyPrefix(value);
+            case "key_contains" -> filter.keyContains(value);
+            case "origin" -> filter.origin(value);
             case "sort" -> filter.sort(value);
             case "timer" -> filter.timer(value);
             default -> filter.status(value);
@@ -133,7 +135,7 @@ class ContractTest {
             filter.dueAfter(Instant.parse(given.get("due_after").asText()));
         if (given.has("due_before"))
             filter.dueBefore(Instant.parse(given.get("due_before").asText()));
-        for (String name : List.of("key_prefix", "sort", "timer", "status"))
+        for (String name : List.of("key_prefix", "key_contains", "origin", "sort", "timer", "status"))
             if (given.has(name))
                 filter(filter, name, given.get(name).asText());
         texts(given.path("last")).forEach(filter::last);
