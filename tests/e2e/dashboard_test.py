@@ -706,6 +706,29 @@ class DashboardTest(DaemonCase):
         self.keep_picture("cluster", captureBeyondViewport=True)
 
     # proves: dashboard
+    def test_a_search_goes_on_by_itself(self):
+        """Goal: a search whose pages are empty says how far it got, and goes on until it finds. Method: the first pages of
+        the daemon are replaced in the browser."""
+        self.create(key="find-the-needle")
+        self.browser.open(f"{self.url}#/timers")
+        self.see("document.querySelector('[name=key_contains]')", "the search")
+        self.browser.run("""(() => {
+            const real = window.fetch, pages = [60000, 60001];
+            window.fetch = async (resource, options) => {
+              if (!String(resource).includes("/v1/timers?") || !String(resource).includes("needle")) return real(resource, options);
+              const searched = pages.shift();
+              if (searched === undefined) await new Promise((resolve) => { window.goOn = resolve; });
+              else return new Response(JSON.stringify({timers: [], next: "01", searched}), {headers: {"Content-Type": "application/json"}});
+              return real(String(resource).replace(/&?cursor=[^&]*/, ""), options);
+            }; })()""")
+        self.type("key_contains", "needle")
+        self.press("Search")
+        self.see("document.body.innerText.includes('120,001 timers looked at')", "how far the search got")
+        self.browser.run("window.goOn()")
+        self.see("document.querySelectorAll('tbody tr').length === 1 && document.body.innerText.includes('find-the-needle') && "
+                 "!document.body.innerText.includes('Searching')", "what was found")
+
+    # proves: dashboard
     def test_data_is_shown_and_changed_as_it_is(self):
         """Goal: a search finds what is there, and a timer that is edited keeps what was not edited, byte for byte. What is
         at risk: numbers beyond 2^53 or with a point, the order and names of members, separators within labels and events."""

@@ -27,21 +27,24 @@ const PAGE_ROWS = 50;
 export function paged(path, parameters, caption, shown, signal) {
   const place = h("div", {});
   const cursors = [""];
+  let searched; // timers that the daemon looked at for this page
   let page, readings = 0;
   const show = (index, rows, next, isSearching) => patch(place, [
     table(`${caption}, page ${index}`, shown, rows, {empty: isSearching ? "none so far" : "none"}),
-    isSearching ? h("p", {class: "hint", role: "status"}, "Searching…") : "",
+    isSearching ? h("p", {class: "hint", role: "status"}, `Searching… ${searched ? `${number(searched)} timers looked at` : ""}`) : "",
     h("div", {class: "buttons"},
       index === 1 ? "" : action("Previous page", () => turn(cursors.slice(0, -1)), "plain"),
       next && !isSearching ? action("Next page", () => turn([...cursors, next]), "plain") : "")]);
   async function load() {
     const reading = ++readings, index = cursors.length, rows = [];
     let next = cursors.at(-1);
+    searched = 0;
     do {
       const read = await get(`${path}${query({...parameters, cursor: next, limit: PAGE_ROWS - rows.length})}`, {signal});
       if (reading !== readings) return; // a later one is on its way
       rows.push(...(read.timers ?? read.tenants ?? read.schedules ?? read.deliveries));
       next = read.next;
+      searched += read.searched ?? 0;
       if (next && rows.length < PAGE_ROWS && page?.index !== index) show(index, rows, next, true);
     } while (next && rows.length < PAGE_ROWS);
     page = {index, next, rows};
@@ -75,6 +78,7 @@ export async function timers(context) {
   },
   field("Id", "id", {size: 28}),
   field("Key begins with", "key_prefix", {value: value("key_prefix")}),
+  field("Key contains", "key_contains", {value: value("key_contains")}),
   field("Label (name:value)", "label", {value: value("label")}),
   field("Target", "target", {value: value("target")}),
   field("State", "state", {options: [["", "live"], ...states.map((state) => [state])]}),
