@@ -367,6 +367,21 @@ static void log_deliveries_dropped(const struct service *service, struct deliver
     *logged = (struct deliveries_logged){failed, now};
 }
 
+/* Logs damage and failures of the file of the history, each text once. */
+static void log_history_trouble(const struct service *service, struct error *logged)
+{
+    struct event_log_line line;
+    struct error trouble;
+
+    node_history_trouble(service->node, &trouble);
+    if (strcmp(trouble.text, logged->text) == 0)
+        return;
+    event_log_begin(&line, &service->log, EVENT_LOG_WARN, "history_failed");
+    event_log_text(&line, "cause", trouble.text);
+    event_log_end(&line);
+    *logged = trouble;
+}
+
 /* Logs timers that should have fired over ten minutes ago and that no phase knew: a bug. */
 static void log_missed_found(const struct service *service, uint64_t *logged)
 {
@@ -486,6 +501,7 @@ static int run_until_signal(struct service *service, struct instant started)
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0, missed_logged = 0;
     struct deliveries_logged deliveries_logged = {0};
+    struct error history_logged = {.text = ""};
     struct zones_missing zones_logged = {.count = 0};
     struct instant zones_looked = instant_now();
 
@@ -509,6 +525,7 @@ static int run_until_signal(struct service *service, struct instant started)
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
         log_deliveries_dropped(service, &deliveries_logged);
+        log_history_trouble(service, &history_logged);
         log_missed_found(service, &missed_logged);
         given_up_log_write(&service->given_up_log, instant_now());
         if (target_log_write_omitted(&service->target_log, instant_now()) && has_started)

@@ -752,10 +752,16 @@ struct wall dispatch_oldest(const struct engine *engine)
     return oldest;
 }
 
+/* Returns why the timers of a queue wait. What holds the whole engine back comes first. */
+static enum wait_reason dispatch_reason(const struct engine *engine,
+                                        const struct dispatch_queue *queue)
+{
+    return engine->is_draining ? WAIT_STOPPING : engine->is_held ? WAIT_MAINTENANCE : queue->reason;
+}
+
 /* Returns, by kind, the number of waiting timers and the due time of the latest one; 0 if none
  * is late. Timers of a paused queue or target wait on purpose and are not late. */
-static void dispatch_overdue(const struct engine *engine, uint64_t ret_ready[OVERDUE_KIND_COUNT],
-                             struct wall ret_oldest[OVERDUE_KIND_COUNT])
+static void dispatch_overdue(const struct engine *engine, struct engine_stats *ret_stats)
 {
     static const enum overdue_kind of_queue[] = {[DISPATCH_WEBHOOK] = OVERDUE_WEBHOOK,
                                                  [DISPATCH_BROKER] = OVERDUE_BROKER,
@@ -764,16 +770,19 @@ static void dispatch_overdue(const struct engine *engine, uint64_t ret_ready[OVE
     static const enum overdue_kind of_target[] = {[TARGET_SHARES_ORIGIN] = OVERDUE_WEBHOOK,
                                                   [TARGET_SHARES_CONNECTION] = OVERDUE_BROKER,
                                                   [TARGET_SHARES_WORKERS] = OVERDUE_QUEUE};
+    struct wall *ret_oldest = ret_stats->oldest_overdue;
     size_t cursor = 0;
 
     for (int i = 0; i < OVERDUE_KIND_COUNT; i++) {
-        ret_ready[i] = 0;
+        ret_stats->ready[i] = 0;
         ret_oldest[i] = engine->now;
     }
+    memset(ret_stats->held, 0, sizeof(ret_stats->held));
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         struct wall *oldest = &ret_oldest[of_queue[queue->kind]];
 
-        ret_ready[of_queue[queue->kind]] += queue->count;
+        ret_stats->ready[of_queue[queue->kind]] += queue->count;
+        ret_stats->held[dispatch_reason(engine, queue)] += queue->count;
         if (!list_is_empty(&queue->timers) && !dispatch_queue_is_paused(engine, queue))
             *oldest = wall_min(*oldest, dispatch_first(queue)->timer->due);
     }
@@ -800,7 +809,7 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
     stats->inflight = dispatch->inflight;
     stats->unproven = dispatch->unproven;
     stats->pulled = dispatch->pulled;
-    dispatch_overdue(engine, stats->ready, stats->oldest_overdue);
+    dispatch_overdue(engine, stats);
 }
 
 static void dispatch_queue_check(const struct engine *engine, const struct dispatch_queue *queue)

@@ -63,6 +63,7 @@ static void test_a_postponed_one_holds_its_queue(void **state)
         (struct delivery_outcome){.result = DELIVERY_POSTPONED, .retry_after_ms = 10000});
     assert_int_equal(fixture.delivered_count, 1);
     assert_int_equal(dispatch_stats_of(&fixture).waiting, 4);
+    assert_int_equal(dispatch_stats_of(&fixture).held[WAIT_BREAKER], 4);
     walk_to(&fixture, 10999);
     assert_int_equal(fixture.delivered_count, 2); /* the healthy one */
     assert_int_equal(out_to(&fixture, "http://alive.example"), 1);
@@ -122,6 +123,9 @@ static void test_lateness_by_kind(void **state)
         assert_int_equal(stats.oldest_overdue[OVERDUE_CATCH_UP].ms, 0);
         assert_int_equal(stats.ready[OVERDUE_QUEUE], 1);
         assert_int_equal(stats.ready[OVERDUE_WEBHOOK], i == 0);
+        assert_int_equal(stats.held[WAIT_WORKER], 1);
+        assert_int_equal(stats.held[WAIT_TARGET_LIMIT], i == 0);
+        assert_int_equal(stats.held[WAIT_ROOM] + stats.held[WAIT_BREAKER], 0);
         struct dispatch_test_waiting waiting = {0};
         engine_tell_waiting(fixture.engine, dispatch_test_note, &waiting);
         assert_int_equal(waiting.queue_oldest.ms, START.ms + 1000);

@@ -10,7 +10,7 @@
 #define TICKWHEEL_ENGINE_ENGINE_STATS_H
 
 #include "base/metric_list.h"
-#include "base/time.h"
+#include "engine/explain.h"
 
 /* What a late timer waits for, in the order of the metrics. */
 enum overdue_kind {
@@ -26,6 +26,7 @@ struct engine_stats {
     METRIC_ENGINE_LIST(X)
 #undef X
     uint64_t ready[OVERDUE_KIND_COUNT]; /* due timers in memory that wait, by kind */
+    uint64_t held[WAIT_REASONS];        /* the same timers, by the reason why they wait */
     /* Due time of the latest timer, by kind; 0 if none is late. */
     struct wall oldest_overdue[OVERDUE_KIND_COUNT];
     struct wall watermark; /* of this engine; not summed, like the next field */
@@ -46,6 +47,8 @@ static inline void engine_stats_add(struct engine_stats *sum, const struct engin
         if (oldest.ms && (!sum->oldest_overdue[i].ms || oldest.ms < sum->oldest_overdue[i].ms))
             sum->oldest_overdue[i] = oldest;
     }
+    for (int i = 0; i < WAIT_REASONS; i++)
+        sum->held[i] += one->held[i];
 }
 
 #endif

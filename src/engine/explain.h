@@ -29,6 +29,9 @@ enum wait_reason {
         WAIT_REASONS,
 };
 
+/* Returns the name of a reason, as the API has it. */
+const char *wait_text(enum wait_reason reason);
+
 /* Number of reasons from the first on whose times each dispatch queue sums up. */
 #define WAIT_SUMMED (WAIT_RATE + 1)
 

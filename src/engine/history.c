@@ -14,6 +14,17 @@ struct history {
     struct tenant_latest latest;
 };
 
+const char *wait_text(enum wait_reason reason)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        WAIT_REASON_LIST(X)
+#undef X
+    };
+
+    return texts[reason];
+}
+
 const char *lateness_text(enum lateness_stage stage)
 {
     static const char *const texts[] = {

@@ -7,6 +7,7 @@
 #include "node/node_control.h"
 #include "node/node_deliveries.h"
 #include "node/node_engines.h"
+#include "node/node_figures.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
 #include "store/rocksdb.h"
@@ -61,6 +62,7 @@ static enum error_code node_start_senders(struct node *node, struct error *ret_e
 
 static void node_free(struct node *node)
 {
+    node_figures_stop(node);
     node_cluster_free(node);
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_set_owner(&node->partitions[i], NULL); /* no shard is woken after this */
@@ -243,6 +245,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_create_shards(node, ret_error);
     if (code == ERROR_NONE)
         code = node_deliveries_start(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_figures_start(node, ret_error);
     if (code == ERROR_NONE)
         code = node_create_targets(node, ret_error);
     if (code == ERROR_NONE)

@@ -30,6 +30,7 @@
 #include "timer/target_pauses.h"
 #include "calendar/zones.h"
 #include "ops/config.h"
+#include "ops/figures.h"
 #include "ops/metrics_text.h"
 #include "sys/event_loop.h"
 
@@ -357,6 +358,15 @@ uint64_t node_dead_dropped(struct node *node);
 /* Returns the number of deliveries that the delivery log could not write, and the cause of the last
  * failure. A disk that is nearly full is no failure. */
 uint64_t node_deliveries_failed(struct node *node, struct error *ret_cause);
+
+/* Returns the points of a window of the history of this node's figures (ops/figures.h), in order of
+ * time, and how many there are. */
+size_t node_history(struct node *node, enum figures_window window, struct wall now,
+                    struct figures_point ret_points[FIGURES_POINTS]);
+
+/* Returns the last damage or failure of the file of the history; its text is empty if there was
+ * none. */
+void node_history_trouble(struct node *node, struct error *ret_trouble);
 
 /* Returns the number of timers that the second scan found overdue and in no phase
  * (engine/second_scan.h). */

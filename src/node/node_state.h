@@ -13,8 +13,8 @@
  *     what is shared   node_ownership, node_limits, node_replica, node_once, node_members,
  *                      node_zones
  *     parts            node_holds; backup_record; node_disk, storage_loops, storage_health;
- *                      node_deliveries, node_log, node_report, node_counts, node_clock,
- *                      partition, feed, census, queue_board, measure
+ *                      node_deliveries, node_figures, node_log, node_report, node_counts,
+ *                      node_clock, partition, feed, census, queue_board, measure
  */
 #ifndef TICKWHEEL_NODE_NODE_STATE_H
 #define TICKWHEEL_NODE_NODE_STATE_H
@@ -63,6 +63,7 @@ struct node {
     struct queue_board *board;
     struct budget *budget;             /* places in flight that the engines share */
     struct delivery_log *delivery_log; /* NULL if it is turned off */
+    struct node_figures *figures;      /* node_figures.c */
 
     struct node_clock clock;     /* written by the control thread */
     struct node_counts counts;   /* any thread */

@@ -352,6 +352,7 @@ class TenantsTest(TokensCase):
         peeked = self.call("rival", 200, "GET", "/v1/queues/jobs/peek")["timers"]
         self.assertEqual([timer["payload"] for timer in peeked], ["rival's"])
         self.call("rival", 403, "GET", "/v1/stats")
+        self.call("rival", 403, "GET", "/v1/history")
         self.create("shop", after=0, target="queue:idle")
         waits.join()
 

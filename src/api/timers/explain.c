@@ -31,17 +31,6 @@ static const char *explain_place_text(const struct explained *explained, const s
     return timer_is_final(timer->state) ? "over" : "disk";
 }
 
-static const char *explain_reason_text(enum wait_reason reason)
-{
-    static const char *const texts[] = {
-#define X(name, text) text,
-        WAIT_REASON_LIST(X)
-#undef X
-    };
-
-    return texts[reason];
-}
-
 /* Appends the two texts of an explanation. */
 static void explain_append_texts(const struct explain_view *view, struct buffer *out)
 {
@@ -110,7 +99,7 @@ static void explain_append_place(const struct timer *timer, const struct explain
     }
     if (explained->place == PLACE_QUEUED) {
         json_open(out, "waiting", '{');
-        json_put_text(out, "for", explain_reason_text(explained->reason));
+        json_put_text(out, "for", wait_text(explained->reason));
         rfc3339_put(out, "since", explained->since);
         if (explained->until.ms <= WALL_MS_MAX)
             rfc3339_put(out, "until", explained->until);
