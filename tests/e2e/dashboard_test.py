@@ -812,6 +812,33 @@ class DashboardTest(DaemonCase):
         self.assertEqual([path for path in outside if path != "/favicon.ico"], [])
 
     # proves: dashboard
+    def test_past(self):
+        """Goal: the page has a past when it opens, of which a pointer names the values, and a figure that is zero takes no card.
+        Method: timers wait before the page is opened; the charts of each window show how many."""
+        for _ in range(3):
+            self.create(target="queue:idle", after=0)
+        harness.wait_until(lambda: any(point["waiting"].get("worker") == 3
+                                       for point in self.call(200, "GET", "/v1/history")[1]["points"]), 30, "a sample")
+        self.browser.open(self.url)
+        legend = "document.querySelector('figure:nth-of-type({}) .legend').innerText"
+        self.see("document.querySelector('.charts')?.parentElement.hidden === false", "the charts")
+        for window in ("7 days", "24 hours", "1 hour"):
+            self.press(window)
+            self.see(f"document.activeElement.textContent === '{window}'", "the focus")
+            self.see(f"/a worker\\s+3/.test({legend.format(3)})", "what waits")
+            self.assertEqual(self.browser.run("document.querySelectorAll('figure svg.chart').length"), 3)
+        self.assertNotIn("dead", self.browser.run(legend.format(1)))
+        self.see("document.querySelectorAll('figure:nth-of-type(3) text').length > 4", "axes")
+        self.browser.run("""(() => {
+          const svg = document.querySelector('figure:nth-of-type(3) svg'), {left, top} = svg.getBoundingClientRect();
+          svg.dispatchEvent(new PointerEvent('pointermove', {clientX: left + 60, clientY: top + 20}));
+        })()""")
+        self.see(f"/a worker\\s+–/.test({legend.format(3)})", "no value of the time before")
+        self.see("document.querySelector('figure:nth-of-type(3) .pointed')", "where the pointer is")
+        self.see("/Pending\\s+3/.test(document.body.innerText)", "a card")
+        self.assertNotIn("Breakers open", self.text())
+
+    # proves: dashboard
     def test_headers(self):
         """Goal: no other site may frame the page, and no file of the page comes from elsewhere."""
         sizes = [len(zlib.compress(self.daemon.call("GET", path)[2].encode())) for path in self.files()]

@@ -1,11 +1,12 @@
-// Whether timers are on time, and what the daemon does: rates and lateness of the last seconds, from /metrics, and the
-// latest events.
+// Whether timers are on time, and what the daemon does: its past as charts, rates and lateness of the last seconds, from
+// /metrics, and the latest events.
 
 import {ProblemError, text} from "./api.js";
 import {cluster} from "./cluster.js";
 import {dataOf, follow} from "./live.js";
 import {patch} from "./morph.js";
 import {bytes, duration, h, line, message, number, table, when} from "./parts.js";
+import {past} from "./past.js";
 
 const PERIOD_MS = 1000;
 const KEPT = 120; // values in a line
@@ -64,15 +65,22 @@ const HELD_S = 0.001; // below this, nothing held it back
 function card(name, page) {
   const value = h("div", {class: "value"}, "–");
   const place = h("div", {});
-  const element = h("li", {class: "card"}, h("div", {class: "name"}, page ? h("a", {href: `#/${page}`}, name) : name),
+  const element = h("li", {class: "card", hidden: true}, h("div", {class: "name"}, page ? h("a", {href: `#/${page}`}, name) : name),
                     value, place);
   const values = [];
   return {element, add(at, shown) {
     values.push(at);
     if (values.length > KEPT) values.shift();
     value.textContent = shown;
+    element.hidden = values.every((one) => one === 0);
     patch(place, [line(`${name}, the last ${values.length} seconds; now ${shown}`, values)]);
   }};
+}
+
+/** Cards below a head, while one of them is not zero. */
+function cardsBelow(head, cards) {
+  const element = h("section", {hidden: true}, h("h2", {}, head), h("ul", {class: "cards"}, cards.map((one) => one.element)));
+  return {element, look() { element.hidden = cards.every((one) => one.element.hidden); }};
 }
 
 /** The lateness of what waits, in milliseconds; items that workers leave waiting are theirs. */
@@ -148,6 +156,8 @@ export async function now(context) {
   const {content, signal} = context;
   const state = h("p", {class: "value", role: "status"}, "…");
   const cards = new Map([...rates, ...levels].map(([name, key, page]) => [key, card(name, page)]));
+  const sections = [["A second", rates], ["Now", levels]].map(([head, rows]) => (
+    cardsBelow(head, rows.map(([, key]) => cards.get(key)))));
   const late = h("div", {});
   const events = latest(context);
   const showLateness = lateness(late);
@@ -165,6 +175,7 @@ export async function now(context) {
       cards.get(key).add(samples.get(key) ?? 0, (key.endsWith("_bytes") ? bytes : number)(samples.get(key)));
     history.push({at, samples});
     if (history.length > 60) history.shift();
+    for (const section of sections) section.look();
     verdict(state, samples);
     showLateness(history);
   };
@@ -175,9 +186,7 @@ export async function now(context) {
     content.append(message(error.message), events); // the token may see no figures, but events perhaps
     return;
   }
-  content.append(state, h("h2", {}, "A second"),
-                 h("ul", {class: "cards"}, rates.map(([, key]) => cards.get(key).element)),
-                 h("h2", {}, "Now"), h("ul", {class: "cards"}, levels.map(([, key]) => cards.get(key).element)),
+  content.append(state, past(context), ...sections.map(({element}) => element),
                  h("h2", {}, "Lateness"), late, cluster(context), events);
   while (!signal.aborted) {
     await new Promise((resolve) => { setTimeout(resolve, PERIOD_MS); });

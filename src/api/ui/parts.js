@@ -3,7 +3,7 @@
 import {patch} from "./morph.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "rect", "text", "polyline", "title"]);
+const SVG_TAGS = new Set(["svg", "rect", "text", "polyline", "title", "line", "path"]);
 
 /** An element: h("a", {href: "#/now", onclick: f}, "Now", child). */
 export function h(tag, attributes = {}, ...children) {

@@ -20,6 +20,7 @@
     X(ui_api_js, "api.js", UI_SCRIPT)                          \
     X(ui_app_js, "app.js", UI_SCRIPT)                          \
     X(ui_change_js, "change.js", UI_SCRIPT)                    \
+    X(ui_chart_js, "chart.js", UI_SCRIPT)                      \
     X(ui_cluster_js, "cluster.js", UI_SCRIPT)                  \
     X(ui_coming_js, "coming.js", UI_SCRIPT)                    \
     X(ui_create_js, "create.js", UI_SCRIPT)                    \
@@ -33,6 +34,7 @@
     X(ui_morph_js, "morph.js", UI_SCRIPT)                      \
     X(ui_now_js, "now.js", UI_SCRIPT)                          \
     X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
+    X(ui_past_js, "past.js", UI_SCRIPT)                        \
     X(ui_schedules_js, "schedules.js", UI_SCRIPT)              \
     X(ui_timers_js, "timers.js", UI_SCRIPT)
 
