@@ -838,6 +838,25 @@ class DashboardTest(DaemonCase):
         self.see("/Pending\\s+3/.test(document.body.innerText)", "a card")
         self.assertNotIn("Breakers open", self.text())
 
+    # proves: dashboard, alerts
+    def test_runbooks(self):
+        """Goal: the link of each alert opens its section on the daemon, which loads nothing from elsewhere."""
+        rules = os.path.join(os.path.dirname(__file__), "..", "..", "packaging", "prometheus", "tickwheel.rules.yml")
+        with open(rules, encoding="utf-8") as file:
+            anchors = re.findall(r"/ui/runbooks#(\w+)", file.read())
+        status, headers, page = self.daemon.call("GET", "/ui/runbooks")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertIn("default-src 'self'", headers["Content-Security-Policy"])
+        self.assertEqual(set(re.findall(r'<h2 id="([^"]+)"', page)), set(anchors))
+        self.assertEqual(set(re.findall(r'(?:src|href)="([^#"]+)"', page)), {"style.css", "icon.svg", "../ui"})
+        self.assertLessEqual(set(re.findall(r'href="#([^"]+)"', page)), set(anchors))
+        self.assertNotIn("<script", page)
+        for tag in ("ul", "ol", "table", "pre", "div", "li", "p", "td", "code"):
+            self.assertEqual(len(re.findall(f"<{tag}[ >]", page)), page.count(f"</{tag}>"), tag)
+        self.browser.open(f"http://127.0.0.1:{self.daemon.port}/ui/runbooks#{anchors[-1]}")
+        self.see("document.querySelector(':target')?.getBoundingClientRect().top < innerHeight", "the section")
+        self.see("getComputedStyle(document.body).fontFamily.includes('system-ui')", "the style sheet")
+
     # proves: dashboard
     def test_headers(self):
         """Goal: no other site may frame the page, and no file of the page comes from elsewhere."""

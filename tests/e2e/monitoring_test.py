@@ -215,8 +215,7 @@ class MonitoringTest(unittest.TestCase):
         self.assertEqual(len(set(alerts)), len(alerts))
         self.assertEqual(set(alerts), {alert for alert, _ in FAULTS})
         self.assertEqual(len(expressions_of_rules()), len(alerts))
-        self.assertEqual(re.findall(r"\n          runbook: (\S+)\n", text + "\n"),
-                         [f"docs/runbooks.md#{alert.lower()}" for alert in alerts])
+        self.assertEqual(re.findall(r"runbook_url: \S.*?/ui/runbooks#(\w+)\"?\n", text, re.S), [alert.lower() for alert in alerts])
         self.assertEqual(re.findall(r"^## (.*)$", read(RUNBOOKS), re.M), alerts)
 
     # proves: alerts

@@ -10,11 +10,13 @@
  * frame it. */
 #define UI_POLICY "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+#define UI_PAGE   "text/html; charset=utf-8"
 #define UI_SCRIPT "text/javascript; charset=utf-8"
 
-/* X(array, file, content type): CMakeLists.txt makes an array of each file in this folder. */
+/* X(array, file, content type): CMakeLists.txt makes an array of each file in this folder, and of
+ * docs/runbooks.md. */
 #define UI_FILE_LIST(X)                                        \
-    X(ui_index_html, "index.html", "text/html; charset=utf-8") \
+    X(ui_index_html, "index.html", UI_PAGE)                    \
     X(ui_style_css, "style.css", "text/css; charset=utf-8")    \
     X(ui_icon_svg, "icon.svg", "image/svg+xml")                \
     X(ui_api_js, "api.js", UI_SCRIPT)                          \
@@ -35,6 +37,7 @@
     X(ui_now_js, "now.js", UI_SCRIPT)                          \
     X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
     X(ui_past_js, "past.js", UI_SCRIPT)                        \
+    X(ui_runbooks, "runbooks", UI_PAGE)                        \
     X(ui_schedules_js, "schedules.js", UI_SCRIPT)              \
     X(ui_timers_js, "timers.js", UI_SCRIPT)
 
