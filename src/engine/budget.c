@@ -11,9 +11,9 @@ struct budget_pool {
     struct share_target target; /* its places; BUDGET_CONNECTION uses no other field of it */
     enum budget_kind kind;
     uint32_t claim_count;
-    uint32_t checked_held, checked_count; /* of budget_check */
+    uint32_t checked_held, checked_count; /* for budget_check */
     struct budget *budget;
-    struct list waiting; /* claims in the order in which they get places */
+    struct list waiting; /* claims that wait for places, in the order in which they get them */
 };
 
 struct budget {
@@ -24,14 +24,15 @@ struct budget {
 
     pthread_mutex_t lock; /* guards the fields below */
     struct list members;
-    uint32_t member_count;               /* members that are not retired */
-    bool was_lowered;                    /* the limits were lowered, so more places may be held */
-    struct wall now;                     /* time last reported by a member */
+    uint32_t member_count; /* members that are not retired */
+    bool was_lowered;      /* the limits were lowered, so more places than they allow may be held */
+    struct wall now;       /* time last reported by a member */
     struct map pools[BUDGET_KIND_COUNT]; /* key -> budget_pool */
     struct shares webhook_shares, lease_shares;
 };
 
-/* Returns the shares of all pools of this kind; NULL if each pool has places of its own. */
+/* Returns the shares among which all pools of this kind divide their places; NULL if each pool has
+ * a limit of its own. */
 static struct shares *budget_shares(struct budget *budget, enum budget_kind kind)
 {
     return kind == BUDGET_TARGET   ? &budget->webhook_shares
@@ -118,7 +119,7 @@ static void budget_grant(struct budget_pool *pool, enum share_class class,
         member->wake_(member->context_);
 }
 
-/* Adds the pool to, or removes it from, the list of pools that want a place of `shares`. */
+/* Adds the pool to the targets of `shares` that want a place, or removes it from them. */
 static void budget_pool_enlist(struct shares *shares, struct budget_pool *pool)
 {
     if (budget_has_room(pool))
@@ -143,8 +144,8 @@ static void budget_share_out(struct shares *shares, struct budget *budget,
     }
 }
 
-/* Distributes the pool's free places after its places or claims have changed. Those of webhooks
- * are distributed by the next budget_take. */
+/* Distributes the pool's free places after its places or claims have changed. The free places of
+ * webhooks are distributed by the next budget_take. */
 static void budget_pool_changed(struct budget_pool *pool, const struct budget_member *acting)
 {
     struct shares *shares = budget_shares(pool->budget, pool->kind);
@@ -177,7 +178,7 @@ static uint32_t budget_unused(const struct budget_claim *claim)
     return claim->places[SHARE_PROVEN] + claim->places[SHARE_UNPROVEN];
 }
 
-/* Moves the granted places to the member's own fields. */
+/* Moves the places that the member was granted to the fields that only the member uses. */
 static void budget_fetch(struct budget_claim *claim)
 {
     for (int class = 0; class < SHARE_CLASSES; class ++) {
@@ -366,7 +367,7 @@ static uint32_t budget_part_of(const struct budget *budget, uint32_t limit)
     return (uint32_t)((all + budget->parts - 1) / budget->parts);
 }
 
-/* Adapts the limits after the number of members has changed. */
+/* Recomputes all limits after the number of members has changed. */
 static void budget_scale(struct budget *budget, const struct budget_member *acting)
 {
     shares_set_max(&budget->webhook_shares, budget_part_of(budget, budget->whole.webhooks));
@@ -416,7 +417,8 @@ void budget_retire(struct budget_member *member)
         budget_give_up(claim, 0);
         list_remove(&claim->link);
     }
-    LIST_FOR_EACH (&member->claims_, link) /* when the last of them no longer waits */
+    /* in a second loop, when no claim of the member waits any more */
+    LIST_FOR_EACH (&member->claims_, link)
         budget_pool_changed(list_item(link, struct budget_claim, member_link_)->pool_, member);
     budget_share_out(&budget->webhook_shares, budget, member);
     pthread_mutex_unlock(&budget->lock);
@@ -462,7 +464,7 @@ static uint32_t budget_claim_check(const struct budget_claim *claim)
     return held;
 }
 
-/* Recounts the held places of each pool from the claims. */
+/* Counts the places that claims hold for each pool, to compare them with the pool's own number. */
 static void budget_sum_up(struct budget *budget)
 {
     for (int kind = 0; kind < BUDGET_KIND_COUNT; kind++) {

@@ -16,7 +16,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Copies a timer that a command changes. The old one stays until the new one is durable, so a
+/* Copies a timer that a command changes. The timer itself stays until the copy is durable, so a
  * failed write needs no rollback. Returns NULL if out of memory. */
 static struct timer *change_successor(const struct timer *timer, const struct timer_texts *texts)
 {
@@ -39,7 +39,8 @@ static void change_unqueue(struct engine *engine, struct entry *entry)
         dispatch_remove(engine, entry);
 }
 
-/* Writes `copy` in place of the entry's timer. NULL means out of memory. */
+/* Writes `copy`, which is to replace the entry's timer. If it is NULL, answers that memory is out.
+ * Returns false then. */
 static bool change_write(struct engine *engine, struct entry *entry, struct timer *copy,
                          struct command *command, enum write_purpose purpose)
 {
@@ -58,7 +59,7 @@ static bool change_write(struct engine *engine, struct entry *entry, struct time
     return true;
 }
 
-/* True if the changed timer must be in memory and exceeds its limit. */
+/* True if the changed timer must stay in memory and exceeds the limit of memory. */
 static bool change_is_too_much(const struct engine *engine, const struct entry *entry,
                                const struct timer *copy)
 {
@@ -84,9 +85,9 @@ static void change_write_small(struct engine *engine, struct entry *entry, struc
     change_write(engine, entry, copy, command, WRITE_PATCH);
 }
 
-/* True if a change of the schedule or due time leaves the next firing and its attempts as they
- * are: the due time is equal, or the timer recurs and the firing is due already, so that a new
- * schedule begins after it. A new time for the same schedule moves the firing. */
+/* True if a change of the schedule or due time leaves the next firing and its attempts as they are.
+ * That is so if the due time is equal, or if the timer recurs and the firing is due already, so
+ * that a new schedule begins after it. A new time for the same schedule moves the firing. */
 static bool change_keeps_firing(const struct engine *engine, const struct timer *timer,
                                 struct bytes schedule, struct wall due)
 {
@@ -99,7 +100,8 @@ static bool change_keeps_firing(const struct engine *engine, const struct timer 
     return timer->due.ms <= engine->now.ms;
 }
 
-/* Gives the timer a new due time, without attempts. A pause stays until a client ends it. */
+/* Gives the timer a new due time and no attempts. If it is paused, it stays so until a client ends
+ * the pause. */
 static void change_appoint(const struct engine *engine, struct timer *timer, struct wall due)
 {
     assert(!timer_is_final(timer->state));
@@ -136,9 +138,9 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
     change_write_small(engine, entry, copy, command);
 }
 
-/* Extends the time. The row stays where it is, with a small record beside it, and is moved once
- * when its position is reached (dispatch_due). A timer that is overdue, was attempted or is
- * paused is rewritten like by any patch. */
+/* Extends the timer's time. The row stays at its position, with a short record beside it, and is
+ * moved once that position is reached (dispatch_due). If the timer is overdue, was attempted or is
+ * paused, its row is rewritten as by a patch. */
 static void change_touch(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -166,7 +168,7 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
     change_write(engine, entry, copy, command, WRITE_TOUCH);
 }
 
-/* Returns the due time after a put: unchanged if the schedule plans the same instants. */
+/* Returns the due time after a put. It is unchanged if the new schedule plans the same instants. */
 static struct wall change_put_due(const struct timer *timer, const struct timer *asked)
 {
     struct schedule_spec spec;
@@ -177,7 +179,7 @@ static struct wall change_put_due(const struct timer *timer, const struct timer 
     return timer->due;
 }
 
-/* Replaces the timer that has the key by the new one, under its id. */
+/* Replaces the timer that has the key by the timer of the command, under the old id. */
 void change_put(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -187,10 +189,11 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     assert(command->timer_count == 1);
     assert(command->kind == COMMAND_PUT);
     assert(!timer_is_final(timer->state));
-    texts.request = timer->texts.request; /* the Idempotency-Key is a name, which stays for life */
-    /* kept, so that a schedule can be put again at each start */
+    /* the Idempotency-Key names the timer as long as it lives */
+    texts.request = timer->texts.request;
+    /* kept, because clients put the same schedule again at each start */
     texts.runs = timer->texts.runs;
-    texts.note = timer->texts.note; /* kept, because it stays paused */
+    texts.note = timer->texts.note; /* kept, because the timer stays paused */
     const struct wall due = change_put_due(timer, asked);
     const bool is_kept = change_keeps_firing(engine, timer, texts.schedule, due);
     if (is_kept)
@@ -200,7 +203,7 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         copy->retry = asked->retry;
-        /* `every` counts from the creation. */
+        /* intervals of `every` count from `created` */
         if (!schedule_plans_same(timer->texts.schedule, texts.schedule))
             copy->created = asked->created.ms ? asked->created : engine->now;
         if (!is_kept)
@@ -261,8 +264,8 @@ static void change_pause(struct engine *engine, struct entry *entry, struct comm
     change_write_small(engine, entry, copy, command);
 }
 
-/* Resumes a timer. Like the end of a pause by time it is never refused for want of memory:
- * without room the timer leaves memory again. */
+/* Resumes a timer. Resuming is never refused for want of memory, like the end of a pause by time.
+ * If there is no room, the timer leaves memory again. */
 static void change_resume(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -273,7 +276,7 @@ static void change_resume(struct engine *engine, struct entry *entry, struct com
         if (copy)
             history_wait(engine->history, copy, LATENESS_PAUSED, timer->paused);
         change_write(engine, entry, copy, command, WRITE_PATCH);
-    } else if (command->parent_) /* the parent command counts the changes */
+    } else if (command->parent_) /* the command about many timers counts its changes */
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     else
         commands_reply(engine, command, ERROR_NONE, timer);
@@ -289,7 +292,8 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
         copy->state = TIMER_CANCELLED;
         copy->ended = engine->now;
         copy->paused = copy->failing = (struct wall){0};
-        if (entry->row_at.ms == STORAGE_PAUSED_AT.ms) /* no trim would reach it there */
+        /* that position is after any trim, so the row would stay forever */
+        if (entry->row_at.ms == STORAGE_PAUSED_AT.ms)
             copy->at = wall_max(engine->now, watermark_at(engine));
     }
     if (change_write(engine, entry, copy, command, WRITE_CANCEL))
@@ -303,8 +307,8 @@ static void change_dismiss_redriven(struct engine *engine, const struct timer *t
     tenant_dismiss_pending(engine);
 }
 
-/* Returns when a redriven dead letter may act, at most as far ahead as a pause may be. Otherwise
- * it would look as if a wrong clock had placed it. */
+/* Returns when a redriven dead letter is delivered, at most the longest pause ahead. A later
+ * position would look like one that a wrong clock had set. */
 static struct wall change_redriven_from(const struct engine *engine, const struct timer *timer,
                                         struct wall not_before)
 {
@@ -313,7 +317,7 @@ static struct wall change_redriven_from(const struct engine *engine, const struc
     return wall_max(engine->now, wall_min(wall_min(not_before, most), (struct wall){WALL_MS_MAX}));
 }
 
-/* Makes a dead letter live again. Its last error stays until another one replaces it. */
+/* Makes a dead letter live again. It shows its last error until a firing sets another one. */
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -342,7 +346,8 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         copy->ended = (struct wall){0};
         copy->due = outcome_redriven_due(engine, copy, from);
         copy->at = wall_max(copy->due, from);
-        /* An overdue SCHEDULED timer at a later position would count as spilled. */
+        /* An overdue timer that is SCHEDULED at a later position would be taken for a spilled
+         * one. */
         copy->state =
             copy->at.ms > wall_max(copy->due, engine->now).ms ? TIMER_RETRYING : TIMER_SCHEDULED;
         history_forget(engine->history, copy->id.serial);

@@ -25,24 +25,27 @@ enum command_kind {
     COMMAND_PATCH,
     COMMAND_TOUCH, /* extends its time to the due time of the patch, never shortens it */
     COMMAND_CANCEL,
-    /* makes it due now; PAUSED if it is paused. By an event also a paused timer, which fires
-     * when resumed */
+    /* makes the timer due now; PAUSED if it is paused. If an event does so (COMPLETE), a paused
+     * timer is made due too, and fires when it is resumed */
     COMMAND_FIRE,
-    /* pauses until `at` of the patch (STORAGE_PAUSED_AT: until resumed), with its note; a paused
-     * timer takes both over */
+    /* pauses the timer until `at` of the patch (STORAGE_PAUSED_AT: until it is resumed), with the
+     * patch's note. If it is paused already, both are replaced */
     COMMAND_PAUSE,
-    COMMAND_RESUME, /* no effect if it is not paused */
+    COMMAND_RESUME, /* no effect if the timer is not paused */
     /* makes a dead letter live again, due `not_before`, with the target of the patch if there is
-     * one; NOT_FOUND if it is none, KEY_IN_USE if another timer has taken its key */
+     * one. NOT_FOUND if the timer is no dead letter, KEY_IN_USE if another timer has taken its
+     * key */
     COMMAND_REDRIVE,
-    /* deletes a dead letter; NOT_FOUND if it is none. After an error it may be deleted later */
+    /* deletes a dead letter; NOT_FOUND if the timer is none. After an error it may be deleted
+     * later */
     COMMAND_FORGET,
     /* applies `each` to every timer that watches `name` or one of `events`, or has `labels` */
     COMMAND_COMPLETE,
     COMMAND_LIST,
     COMMAND_FORECAST, /* fills in `forecast` */
     COMMAND_SURVEY,   /* fills in `survey` */
-    /* leases items of a queue, and reports on leases: `work`. For the node; no engine gets them */
+    /* leases items of a queue or reports on leases, see `work`. The node answers both; no engine
+     * gets them */
     COMMAND_LEASE,
     COMMAND_REPORT,
 };
@@ -66,10 +69,10 @@ struct command_created {
     bool existed;          /* no timer was made: `id` is that of the existing one */
     /* the existing timer was made by the same request, by its Idempotency-Key */
     bool is_repeated;
-    struct timer_id id; /* valid if there is no error */
+    struct timer_id id; /* id of the timer; valid if there is no error */
 };
 
-/* Counts of the timers that a COMPLETE was about. */
+/* Numbers of timers that a COMPLETE concerned. */
 struct command_completed {
     uint64_t changed; /* cancelled, patched, made due, paused or resumed */
     uint64_t firing;  /* not changed because they are being delivered */
@@ -78,15 +81,15 @@ struct command_completed {
 /* One of many completed events, and its result. */
 struct command_event {
     struct bytes name;
-    /* NONE, NO_MEMORY, or an error of the storage: then some timers may be done */
+    /* NONE, NO_MEMORY, or an error of the storage, after which some timers may have been changed */
     enum error_code error;
     struct command_completed completed;
 };
 
 /* Result of a step of a look-up. */
 enum lookup_step {
-    LOOKUP_WAITS,     /* it waits for a read or a lock */
-    LOOKUP_CANDIDATE, /* command->id is a timer that may be meant */
+    LOOKUP_WAITS,     /* the look-up waits for a read or a lock */
+    LOOKUP_CANDIDATE, /* command->id is a timer that may have the name */
     LOOKUP_NONE,      /* no timer has any of its names; the look-up has ended */
     LOOKUP_NO_MEMORY,
 };
@@ -95,48 +98,51 @@ enum lookup_step {
 struct command_names {
     bool is_searching;
     bool is_locked;       /* it holds `lock` or waits for it */
-    uint64_t lock;        /* name that no other create may take meanwhile */
-    unsigned step;        /* index of the name in question */
-    struct timer_id *ids; /* candidates that may have it; owned */
+    uint64_t lock;        /* hash of the name that no other create may take meanwhile */
+    unsigned step;        /* index of the name that is looked up now */
+    struct timer_id *ids; /* timers that may have that name; owned */
     size_t count, next;
 };
 
 struct command {
-    struct list link; /* the holder's */
+    struct list link; /* list of whoever holds the command */
     enum command_kind kind;
     uint16_t partition; /* partition whose engine is asked */
 
-    /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE, RESUME: the timer, by id or, if there is
-     * a name, by key. REDRIVE, FORGET: by id. COMPLETE: the event; without a name, each timer
-     * with `labels` that does not move meanwhile. Texts are borrowed until the answer. */
+    /* The timer of GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE and RESUME, by id or, if `name`
+     * is set, by key. REDRIVE, FORGET: the dead letter, by id. COMPLETE: the event in `name`;
+     * without it, all timers with `labels` whose rows do not move meanwhile. Texts are borrowed
+     * until the answer. */
     struct timer_id id;
     struct bytes name, labels;
-    /* the client's tenant, borrowed; timers of others do not exist for it. CREATE and PUT: the
-     * timers have it */
+    /* the client's tenant, borrowed; the timers of CREATE and PUT belong to it. Timers of other
+     * tenants do not exist for the command */
     struct bytes tenant;
-    /* REDRIVE: earliest delivery, a pause that leaves `due` unchanged; 0 for now */
+    /* REDRIVE: earliest delivery, by a pause that leaves `due` unchanged; 0 for now */
     struct wall not_before;
-    /* changes of one timer but CREATE: VERSION_MISMATCH at another version; 0 for any */
+    /* for commands that change one timer, except CREATE: VERSION_MISMATCH at another version; 0
+     * accepts any */
     uint32_t if_version;
     bool must_exist; /* PUT: VERSION_MISMATCH if no live timer has the key */
 
-    /* CREATE, PUT: due, retry, texts and perhaps `created` are set; the engine sets the rest.
-     * results[i] answers timers[i]. */
+    /* CREATE, PUT: due, retry, texts and possibly `created` are set; the engine sets the rest.
+     * results[i] is the result of timers[i]. */
     struct timer **timers;
     struct command_created *results;
     size_t timer_count;
 
     /* CREATE, PUT, REDRIVE: limit of the tenant's live timers in all partitions; beyond it
-     * TOO_MANY. 0 for none */
+     * TOO_MANY. 0 disables it */
     uint64_t tenant_pending_max;
 
-    /* PATCH, TOUCH, PAUSE, COMPLETE with a patch, and optionally REDRIVE */
+    /* for PATCH, TOUCH, PAUSE, COMPLETE with a patch, and optionally REDRIVE */
     /* bits of enum timer_patch_field; TOUCH: PATCH_DUE; REDRIVE: PATCH_TARGET */
     uint32_t patch_fields;
-    struct timer *patch; /* values of these fields; the engine takes it */
+    struct timer *patch; /* values of these fields; owned by the engine once submitted */
 
-    /* COMPLETE: CANCEL, PATCH, FIRE, PAUSE or RESUME. With many events, which are borrowed until
-     * the answer, CANCEL or FIRE, without name and labels */
+    /* COMPLETE: what is done to each timer, one of CANCEL, PATCH, FIRE, PAUSE and RESUME. With
+     * many events, which are borrowed until the answer, only CANCEL or FIRE, and neither name
+     * nor labels */
     enum command_kind each;
     struct command_event *events;
     size_t event_count;
@@ -145,7 +151,8 @@ struct command {
     struct survey *survey;     /* SURVEY */
     struct command_work *work; /* LEASE, REPORT */
 
-    /* LIST: [from, to) in due order, at most `rows_max` rows; ended ones too with SCAN_ALL */
+    /* LIST: rows in [from, to) in due order, at most `rows_max`; with SCAN_ALL also those that have
+     * ended */
     struct storage_scan scan; /* private to the engine for COMPLETE and FORECAST */
 
     /* The answer. */
@@ -160,15 +167,18 @@ struct command {
     /* Private to the engine. */
     size_t pending_;         /* CREATE: timers without an answer; COMPLETE: parts without one */
     size_t event_next_;      /* COMPLETE: number of events begun */
-    struct turn_link sweep_; /* COMPLETE by labels: its place in the order of commands */
-    bool is_sweeping_;       /* whether one of its pages is read or worked on */
+    struct turn_link sweep_; /* COMPLETE by labels: its place in the order of such commands */
+    /* COMPLETE by labels: whether one of its pages is being read or handled */
+    bool is_sweeping_;
     struct command_names names_;
-    enum lookup_step reached_; /* on the list of those that go on: what its look-up has reached */
-    struct command *parent_;   /* command of which it is a part */
-    struct list part_link_;    /* on the engine's list of parts */
+    /* result of the look-up's last step, while the command is on the list of those to continue */
+    enum lookup_step reached_;
+    struct command *parent_; /* command of which this one is a part; NULL if there is none */
+    struct list part_link_;  /* on the engine's list of parts */
 };
 
-/* True if it asks the node named by `survey`, whatever partitions that has; no engine gets it. */
+/* True if the command is for the node named by `survey`, whatever partitions that node has. No
+ * engine gets it. */
 static inline bool command_is_of_node(const struct command *command)
 {
     return command->kind == COMMAND_SURVEY && survey_is_of_node(command->survey->kind);
@@ -196,7 +206,7 @@ static inline void command_fail(struct command *command, enum error_code error)
         command->events[i].error = error;
 }
 
-/* Returns the number of things that it asks for at once, for limits. */
+/* Returns how many things the command asks for at once; limits count them. */
 static inline size_t command_weight(const struct command *command)
 {
     if (command->kind == COMMAND_CREATE)

@@ -41,7 +41,7 @@ void commands_destroy(struct commands *commands)
 
 /* ---- look-ups ---- */
 
-/* Handles a command whose names no timer has. */
+/* Handles a command whose key, Idempotency-Key or event no timer has. */
 static void commands_unnamed(struct engine *engine, struct command *command)
 {
     assert(!command->names_.is_searching);
@@ -64,7 +64,7 @@ static void commands_fail(struct engine *engine, struct command *command, enum e
 
 static void commands_visit(struct engine *engine, struct command *command);
 
-/* Continues a command after this step of its look-up. */
+/* Continues a command after a step of its look-up. */
 static void commands_step(struct engine *engine, struct command *command, enum lookup_step step)
 {
     assert(step != LOOKUP_CANDIDATE || command->names_.is_searching);
@@ -83,7 +83,7 @@ static void commands_step(struct engine *engine, struct command *command, enum l
     }
 }
 
-/* Continues the commands that go on because of answers. */
+/* Continues the commands on `ready`, which answers to other commands have added. */
 static void commands_go_on(struct engine *engine)
 {
     struct commands *commands = engine->commands;
@@ -136,7 +136,7 @@ static void commands_visit_final(struct engine *engine, struct entry *entry,
                    is_known ? timer : NULL);
 }
 
-/* Lets a command act on its timer, which is settled. */
+/* Lets a command act on its timer, which no read or write is pending for. */
 static void commands_visit_settled(struct engine *engine, struct entry *entry,
                                    struct command *command)
 {
@@ -171,7 +171,8 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
     }
 }
 
-/* Reads the row of a timer that is not in memory. A placeholder takes its place in the map. */
+/* Requests the row of a timer that is not in memory. Until it arrives, a placeholder stands in the
+ * map. */
 static bool commands_find(struct engine *engine, struct command *command)
 {
     struct timer *timer = timer_alloc(&(struct timer_texts){0});
@@ -194,16 +195,18 @@ static bool commands_find(struct engine *engine, struct command *command)
     return true;
 }
 
-/* Lets the command act on its timer, `command->id`, when that is found and settled. */
+/* Lets the command act on the timer `command->id`, at once or when the timer has been read or
+ * written. */
 static void commands_visit(struct engine *engine, struct command *command)
 {
     struct entry *entry = entries_find(engine->entries, command->id.serial);
 
     assert(command->kind != COMMAND_LIST && command->kind != COMMAND_FORECAST);
     if (entry && entry->phase == ENTRY_LOADING) {
-        list_push(&entry->waiters, &command->link); /* perhaps with another id */
+        /* the waiting command may mean an id with the same serial and another time */
+        list_push(&entry->waiters, &command->link);
     } else if (entry && !timer_id_equal(&entry->timer->id, &command->id)) {
-        /* an equal serial with another time */
+        /* a timer with this serial exists, but its id has another time */
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     } else if (entry && entry->phase == ENTRY_WRITING) {
         list_push(&entry->waiters, &command->link);
@@ -212,13 +215,13 @@ static void commands_visit(struct engine *engine, struct command *command)
         commands_visit_settled(engine, entry, command);
     } else if (command->id.partition != engine->options.partition ||
                command->id.serial >= TIMER_SERIAL(engine->epoch, engine->serials)) {
-        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* this id was never given */
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* no timer has ever had this id */
     } else if (!commands_find(engine, command)) {
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
     }
 }
 
-/* A timer that was named before and has left memory since is unchanged. */
+/* Starts a command that names its timer. If recent.h keeps that timer, no look-up is needed. */
 static void commands_start_named(struct engine *engine, struct command *command)
 {
     const struct name_space space = {engine->options.partition, command->tenant};
@@ -239,7 +242,7 @@ static void commands_begin(struct engine *engine, struct command *command)
 {
     assert(command->kind <= COMMAND_SURVEY);
     if (command->names_.is_searching || command->names_.is_locked) {
-        /* It waited for a timer that may have its name, or for a dead letter. */
+        /* The command waited for a timer that may have its name, or for a dead letter. */
         commands_visit(engine, command);
         return;
     }
@@ -282,7 +285,7 @@ static void commands_begin(struct engine *engine, struct command *command)
         break;
     case COMMAND_LEASE:
     case COMMAND_REPORT:
-        break; /* the assertion above excludes it */
+        break; /* excluded by the assertion above */
     }
 }
 
@@ -351,7 +354,7 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
         dead_revived(engine, entry->timer);
     if (note->purpose != WRITE_CREATE && !write_is_own(note->purpose))
         commands_reply(engine, note->command, result, result ? NULL : entry->timer);
-    if (result) /* commands need not wait until the storage works */
+    if (result) /* the storage failed: answers now rather than when it works again */
         commands_fail_waiters(engine, entry, result);
     if (note->purpose == WRITE_CREATE)
         commands_created(engine, note, result);
@@ -366,8 +369,8 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 
 /* ---- reads ---- */
 
-/* Answers the commands with the id that was looked for. Others that waited because of an equal
- * serial look for their own. */
+/* Answers the commands with the id that was not found. Commands with the same serial and another
+ * id, which waited too, request their own row. */
 static void commands_not_found(struct engine *engine, struct entry *placeholder,
                                enum error_code error)
 {
@@ -409,8 +412,8 @@ void commands_found(struct engine *engine, struct engine_read *read)
     commands_resume(engine, entry);
 }
 
-/* A timer that took the key after the letter lost it is newer. An older one is found only when
- * this letter and its name are deleted. */
+/* Among timers that had the key, the one that took it from the dead letter is newer than the
+ * letter. An older one is found only if the letter and its name have been deleted. */
 static void commands_redrive_looked_up(struct engine *engine, struct command *command,
                                        const struct engine_read *read)
 {
@@ -447,7 +450,8 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
     commands_go_on(engine);
 }
 
-/* Corrects the states of listed timers: the storage does not know which are being delivered. */
+/* Corrects the states of listed timers, because the storage does not know which of them are being
+ * delivered. */
 static void commands_listed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -464,7 +468,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
             timer_free(shown);
             continue;
         }
-        /* The page also lacks changes of a row after it was read. */
+        /* The page has the row as it was when it was read, without later changes. */
         if (entry && entry->phase == ENTRY_INFLIGHT && entry->timer->version == shown->version)
             shown->state = TIMER_DELIVERING;
         page->timers[count++] = shown;

@@ -2,15 +2,16 @@
  * commands.h - what clients ask: each command is checked, given an id or its timer, and turned into
  * a write, a read or an answer.
  *
- *   commands.c          how a command gets to its timer
- *   create.c            timers that are made, and names that are taken
- *   change.c            timers that are changed
+ *   commands.c          finds the timer of a command
+ *   create.c            makes timers
+ *   change.c            changes timers
  *   complete.c          commands about many timers
  *   explain.c, forecast.c
- *   commands_answer.c   how a command is answered, and which one goes on then
+ *   commands_answer.c   answers a command, and continues those that waited for it
  *
- * A command for a timer that is being read or written waits until that is settled; those that wait
- * go on in the order in which they came. So each sees the timer as the one before left it, durable.
+ * A command for a timer that is being read or written waits until the read or write has ended.
+ * Waiting commands continue in the order in which they came. So each command sees the durable
+ * result of the one before.
  */
 #ifndef TICKWHEEL_ENGINE_COMMANDS_H
 #define TICKWHEEL_ENGINE_COMMANDS_H
@@ -20,18 +21,18 @@
 #include "engine/entries.h"
 #include "engine/lookup.h"
 
-/* Maximum of rows, of all tenants, that one read of a command's scan examines. */
+/* Maximum of rows, of all tenants, that one read for a command's scan examines. */
 enum { SCAN_LOOKS = 4096 };
 
 struct commands {
     struct list parts;    /* the engine's commands that are parts of clients' commands */
-    struct list ready;    /* commands that go on */
-    struct list answered; /* parts whose answers their commands do not have yet */
+    struct list ready;    /* commands to be continued at the end of the engine's call */
+    struct list answered; /* answered parts whose parent commands have not received the answer */
     struct turns
-        /* commands by labels, by tenant: the first of each goes through all timers, a page a
-         * turn; the tenant's others wait */
+        /* commands by labels, by tenant. The first of each tenant goes through all timers, a page
+         * each turn; the tenant's others wait */
         sweeps;
-    size_t sweeping; /* number of those with a page that is read or worked on */
+    size_t sweeping; /* number of `sweeps` with a page that is being read or handled */
 };
 
 struct commands *commands_create(void); /* returns NULL if out of memory */
@@ -44,7 +45,7 @@ void commands_start(struct engine *engine, struct command *command);
 /* Takes the result of a write: answers its command and settles its timer. */
 void commands_written(struct engine *engine, const struct write_note *note, enum error_code result);
 
-/* Takes the reads that commands wait for, by kind. */
+/* Handle results of reads that commands wait for, one function for each kind of read. */
 void commands_found(struct engine *engine, struct engine_read *read);
 void commands_looked_up(struct engine *engine, struct engine_read *read);
 void commands_page(struct engine *engine, struct engine_read *read);
@@ -55,8 +56,8 @@ void commands_fail_waiters(struct engine *engine, struct entry *entry, enum erro
 
 /* ---- between the files of this module ---- */
 
-/* commands_answer.c: answers a command. A search goes on instead if the timer that it found is not
- * there. */
+/* commands_answer.c: answers a command. If the error says that the timer found by a look-up does
+ * not exist, the look-up continues instead. */
 void commands_reply(struct engine *engine, struct command *command, enum error_code error,
                     const struct timer *timer);
 
@@ -64,27 +65,29 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
 void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
                      const struct timer *timer);
 
-/* Lets the command continue after this step of its look-up, when the call of the engine is about to
- * end: what answers a command calls nothing that continues one. */
+/* Schedules the command to continue after this step of its look-up, when the engine's call is about
+ * to end. Code that answers a command must not continue another one directly. */
 void commands_continue(struct engine *engine, struct command *command, enum lookup_step step);
 
-/* Reads the next rows of the command's scan: those of its tenant with its labels. Returns false
- * if out of memory. */
+/* Reads the next rows of the command's scan, which are those of its tenant with its labels. Returns
+ * false if out of memory. */
 bool commands_scan(struct engine *engine, struct command *command);
 
 /* create.c */
 void create_start(struct engine *engine, struct command *command);
-void create_named(struct engine *engine, struct command *command); /* its names are free */
+/* continues when the command's names are free */
+void create_named(struct engine *engine, struct command *command);
 void create_taken(struct engine *engine, struct entry *entry, struct command *command);
 
-/* change.c: applies the command to this timer, which is settled and may be changed. */
+/* change.c: applies the command to this timer, which no read or write is pending for. */
 void change_timer(struct engine *engine, struct entry *entry, struct command *command);
 void change_put(struct engine *engine, struct entry *entry, struct command *command);
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command);
 
 void change_forget(struct engine *engine, struct entry *entry, struct command *command);
 
-/* True if a final state is still kept by id. change_is_named: by its names. */
+/* True if a final timer can still be found by id. change_is_named: by its key or
+ * Idempotency-Key. */
 bool change_is_kept(const struct engine *engine, const struct timer *timer);
 bool change_is_named(const struct engine *engine, const struct timer *timer);
 
@@ -93,8 +96,8 @@ void complete_start(struct engine *engine, struct command *command);
 void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read);
 void complete_swept(struct engine *engine, struct engine_read *read);
 
-/* Makes a part of `command`; NULL if out of memory. complete_part_done: the part was
- * answered, and the parent continues. */
+/* Makes a command that is a part of `command`; NULL if out of memory. complete_part_done: handles
+ * the answer of a part, and continues the parent. */
 struct command *complete_part(struct engine *engine, struct command *command,
                               enum command_kind kind);
 void complete_part_done(struct engine *engine, struct command *part);
@@ -105,6 +108,6 @@ void explain_timer(struct engine *engine, const struct entry *entry,
 
 /* forecast.c */
 void forecast_start(struct engine *engine, struct command *command);
-void forecast_read(struct engine *engine, struct engine_read *read); /* takes a page of it */
+void forecast_read(struct engine *engine, struct engine_read *read); /* handles a page of rows */
 
 #endif

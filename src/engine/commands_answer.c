@@ -15,7 +15,7 @@ void commands_continue(struct engine *engine, struct command *command, enum look
     list_push(&engine->commands->ready, &command->link);
 }
 
-/* Ends the command: the next one gets its lock. */
+/* Ends the command. The next command that waits for its lock gets it. */
 static void commands_release(struct engine *engine, struct command *command)
 {
     struct command *next;
@@ -31,7 +31,7 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
 {
     assert(!timer || error != ERROR_NOT_FOUND);
     if (command->names_.is_searching) {
-        /* Another timer may still have the name. A damaged one has none. */
+        /* Another timer may have the name. For a create, a damaged row has none. */
         if (error == ERROR_NOT_FOUND || (error == ERROR_CORRUPT && command_is_create(command))) {
             commands_continue(engine, command, lookup_next(engine, command));
             return;

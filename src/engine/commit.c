@@ -9,14 +9,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Maximum of batches at the storage: one that is synced, one that is filled, and others that
- * gather. */
+/* Maximum of batches that the engine has handed out: one is being synced, one is next, the others
+ * wait. */
 #define BATCHES_OUT_MAX 64
 
 /* Number of final records that triggers a batch even within the pacing delay. */
 #define ENDS_MAX 1024
 
-/* A batch lent by engine_take_batch, with the engine's notes after it. */
+/* A batch that engine_take_batch has handed out, with the engine's notes after it. */
 struct engine_batch {
     struct storage_batch batch;
     struct write_note *notes;
@@ -26,15 +26,15 @@ struct commit {
     struct storage_write *writes; /* writes of the next batch; notes[i] belongs to writes[i] */
     struct write_note *notes;
     size_t write_count, write_capacity;
-    size_t messages;              /* number of those writes with ENTRY_HAS_MESSAGE */
-    struct engine_batch *filling; /* batch that will take them; NULL if there are none */
-    struct list rewrites;         /* timers whose own write failed */
+    size_t messages;              /* how many of those writes have ENTRY_HAS_MESSAGE */
+    struct engine_batch *filling; /* batch that will contain them; NULL if there are none */
+    struct list rewrites;         /* entries whose WRITE_OWN failed and is to be repeated */
     struct wall rewrite_at;
-    size_t batches_out, writes_out; /* batches and writes at the storage */
+    size_t batches_out, writes_out; /* batches handed out, and the writes in them */
     bool meta_wanted;               /* a batch is due even without writes */
-    bool is_urgent;                 /* something waits for the next batch */
-    struct wall ends_at;            /* time for a batch for which nothing waits */
-    size_t spilling;                /* spilled timers that are not durable */
+    bool is_urgent;                 /* something waits for the next batch, so it is due at once */
+    struct wall ends_at;            /* time at which a batch is due although nothing waits for it */
+    size_t spilling;                /* number of spilled timers whose write is not durable */
 };
 
 struct commit *commit_create(void)
@@ -59,7 +59,8 @@ void commit_destroy(struct commit *commit)
 
 /* ---- writes ---- */
 
-/* Reserves room for a write and its report, and a batch to take them. */
+/* Reserves memory for a write, for the report written with it, and for the batch that contains
+ * them. */
 bool commit_reserve(struct engine *engine)
 {
     struct commit *commit = engine->commit;
@@ -86,7 +87,7 @@ bool commit_reserve(struct engine *engine)
     return true;
 }
 
-/* True for the end of a timer for which no client, sender or later firing waits. */
+/* True if the write ends a timer, and no client, sender or later firing waits for it. */
 static bool commit_can_wait(const struct write_note *note)
 {
     const struct entry *entry = note->entry;
@@ -134,7 +135,7 @@ static void commit_pause(struct engine *engine)
     assert(engine->commit->rewrite_at.ms >= engine->now.ms);
 }
 
-/* Writes the entry again after a pause. */
+/* Puts the entry onto `rewrites`, to be written again after a pause. */
 static void commit_postpone(struct engine *engine, struct entry *entry)
 {
     assert(!entry->successor);
@@ -209,7 +210,7 @@ bool commit_retry(struct engine *engine)
 
 /* ---- durable ---- */
 
-/* Gives back the delivery whose outcome was written. */
+/* Hands the delivery whose outcome was written back to its sender. */
 static void commit_tell_recorded(struct engine *engine, struct entry *entry, enum error_code result)
 {
     struct delivery *delivery = entry->recorded;
@@ -233,15 +234,15 @@ static void commit_count(struct engine_stats *stats, enum write_purpose purpose)
         stats->touched++;
 }
 
-/* True if the write replaces the timer by another one. */
+/* True if the write replaces the timer by its successor. */
 static bool commit_has_successor(enum write_purpose purpose)
 {
     assert(purpose <= WRITE_REPORT);
     return purpose != WRITE_CREATE && purpose != WRITE_FORGET && !write_is_own(purpose);
 }
 
-/* Reports a change to the feed. A write of the engine's own without an outcome only moves the
- * row. */
+/* Reports a durable change to the feed. A write of the engine's own without an outcome only moves
+ * the row, and is not reported. */
 static void commit_tell(struct engine *engine, struct entry *entry, enum write_purpose purpose,
                         const struct timer *timer)
 {
@@ -323,7 +324,7 @@ struct storage_batch *commit_take(struct engine *engine)
     if (!out)
         out = calloc(1, sizeof(*out));
     if (!out)
-        return NULL; /* only the watermark, which can wait for the next call */
+        return NULL; /* Only the watermark would be written, which the next call can do. */
     commit->filling = NULL;
     out->batch.partition = engine->options.partition;
     out->batch.writes = commit->writes;
@@ -353,7 +354,7 @@ void commit_back(struct engine *engine, struct storage_batch *batch)
         engine->stats.storage_failures++;
 }
 
-/* The row is where it was. */
+/* Settles a timer whose change failed: its row is unchanged. */
 static void commit_change_failed(struct engine *engine, struct entry *entry)
 {
     assert(entry->phase == ENTRY_WRITING && entry->successor && entry->row_at.ms > 0);
@@ -361,7 +362,7 @@ static void commit_change_failed(struct engine *engine, struct entry *entry)
     entry->successor = NULL;
 }
 
-/* Takes the timer out of all counts of live ones. */
+/* Stops counting the timer as live, in all counts. */
 static void commit_dismiss(struct engine *engine, const struct timer *timer)
 {
     if (name_is_claim(timer))
@@ -395,7 +396,7 @@ static void commit_failed(struct engine *engine, struct entry *entry, enum write
         commit_tell_recorded(engine, entry, error);
         commit_postpone(engine, entry);
         break;
-    case WRITE_REPORT: /* shares the fate of the outcome */
+    case WRITE_REPORT: /* has the same result as the outcome written with it */
         break;
     case WRITE_FORGET:
         commit_postpone(engine, entry);

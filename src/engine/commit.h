@@ -1,10 +1,10 @@
 /*
  * commit.h - batches of changes that are being made durable.
  *
- * Many changes gather until the caller takes them as one batch. A change that a client asked for is
- * answered with an error when its batch fails, and the timer stays as it was. A change of the
- * engine's own (fired, retried, moved) is a fact, and is written again until it holds. Nothing of a
- * failed batch takes effect while this engine lives.
+ * Changes are collected until the caller takes them as one batch. If a batch fails, a change that a
+ * client asked for is answered with an error, and the timer stays as it was. A change of the
+ * engine's own (fired, retried, moved) is a fact, and is written again until it is durable. Nothing
+ * of a failed batch takes effect in this engine.
  *
  * Errors     commit_reserve alone fails for want of memory; then nothing has changed.
  * Threads    None: the engine's.
@@ -15,16 +15,16 @@
 #include "engine/engine.h"
 #include "engine/entries.h"
 
-/* Reason for a write: decides what follows when it is durable or has failed. */
+/* Reason for a write. It decides what follows when the write is durable or has failed. */
 enum write_purpose {
     WRITE_CREATE,
     WRITE_PATCH,
-    WRITE_TOUCH, /* patch of due and version only */
+    WRITE_TOUCH, /* patch of `due` and `version` only */
     WRITE_CANCEL,
     WRITE_REDRIVE,
-    WRITE_FORGET, /* of a dead letter; once begun it is the engine's own change */
+    WRITE_FORGET, /* deletion of a dead letter; once begun it is repeated like WRITE_OWN */
     WRITE_OWN,    /* the engine's own change: repeated until it is durable */
-    /* new timer that reports an outcome, in one batch with the WRITE_OWN of the outcome */
+    /* new timer that reports an outcome; written in one batch with the WRITE_OWN of that outcome */
     WRITE_REPORT,
 };
 
@@ -40,7 +40,7 @@ static inline bool write_is_own(enum write_purpose purpose)
     return purpose == WRITE_OWN || purpose == WRITE_REPORT;
 }
 
-/* True for a change that is given up if its write fails. */
+/* True for a change that is abandoned if its write fails. */
 static inline bool write_is_asked(enum write_purpose purpose)
 {
     return !write_is_own(purpose) && purpose != WRITE_FORGET;
@@ -57,19 +57,20 @@ void commit_destroy(struct commit *commit);
  * later. */
 bool commit_reserve(struct engine *engine);
 
-/* Adds the successor of a timer, or its present state if it has none, to the next batch, which
- * has room. The entry is WRITING until it is settled. */
+/* Adds the timer's successor to the next batch, or the timer as it is if it has no successor. The
+ * batch has room (commit_reserve). The entry stays WRITING until it is settled. */
 void commit_add(struct engine *engine, struct write_note note);
 
-/* Adds a change of the engine's own, which is repeated until it succeeds, with its report. One
- * batch has both, so both are durable or neither is. */
+/* Adds a change of the engine's own, which is repeated until it succeeds. Its report is in the same
+ * batch, so both are durable or neither is. */
 void commit_add_own(struct engine *engine, struct entry *entry);
 
-/* Adds a spilled timer, which counts in commit_spilling until it is durable. */
+/* Adds a spilled timer. commit_spilling counts it until it is durable. */
 void commit_add_spilled(struct engine *engine, struct entry *entry);
 
-/* Adds the deletion of a dead letter, for a command, for which there is room, or the engine's
- * own (NULL). It is repeated until it succeeds, even if the command was answered with an error. */
+/* Adds the deletion of a dead letter. `command` has reserved room; NULL if the engine deletes it by
+ * itself. The deletion is repeated until it succeeds, even if the command was answered with an
+ * error. */
 void commit_add_forgotten(struct engine *engine, struct entry *entry, struct command *command);
 
 /* Requests a batch even without writes, because its meta has changed. */
@@ -78,24 +79,25 @@ void commit_want_meta(struct engine *engine);
 /* Makes the next batch due at once, because something waits for it. */
 void commit_hurry(struct engine *engine);
 
-/* Repeats failed writes when it is time, once a turn. Returns whether there were any. */
+/* Repeats failed writes when their pause is over. Called once a turn. Returns whether there were
+ * any. */
 bool commit_retry(struct engine *engine);
 
 /* ---- batches ---- */
 
-/* Returns when to take the next batch: now, except that one with only final records or meta is
- * due ends_pace_ms after the last. WALL_NEVER if there is nothing to write, or too many batches
- * are at the storage. */
+/* Returns when to take the next batch. That is now, except that a batch of only final records or
+ * meta is due ends_pace_ms after the last one. WALL_NEVER if there is nothing to write, or
+ * BATCHES_OUT_MAX batches are being committed. */
 struct wall commit_due_at(const struct engine *engine);
 
-/* Returns all writes so far; the caller fills in the meta. NULL if no batch is due. */
+/* Returns all writes so far as a batch, whose meta the caller fills in. NULL if no batch is due. */
 struct storage_batch *commit_take(struct engine *engine);
 
-/* Begins to handle a batch that is back. */
+/* Begins to handle a batch that was committed or has failed. */
 void commit_back(struct engine *engine, struct storage_batch *batch);
 
-/* Returns the result of one of its writes. The entry is still WRITING: settle it. A change of the
- * engine's own that failed is written again. */
+/* Returns the result of one of its writes. The entry is still WRITING: the caller settles it. A
+ * failed change of the engine's own is written again. */
 struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index);
 
 /* Ends the batch and frees it. */
@@ -111,10 +113,10 @@ struct wall commit_wake_at(const struct engine *engine);
 void commit_clock_went_back(struct engine *engine);
 
 bool commit_is_idle(const struct engine *engine); /* no batch is at the storage or due */
-/* nor is anything to be repeated */
+/* also, no write is to be repeated */
 bool commit_is_certain(const struct engine *engine);
 size_t commit_unwritten(const struct engine *engine); /* writes that are not durable */
-size_t commit_spilling(const struct engine *engine);  /* those of them that were spilled */
+size_t commit_spilling(const struct engine *engine);  /* how many of those are spilled timers */
 
 void commit_check(const struct engine *engine);
 

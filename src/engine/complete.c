@@ -1,10 +1,9 @@
 /*
- * Commands about many timers: an event is complete, or labels are given.
+ * Commands about many timers: those that watch an event, or those with labels.
  *
- * Each timer that needs a step of its own becomes a part: a command which the engine makes, and
- * answers to itself. Many timers are found by what they watch, or by going through all live
- * timers and looking at their labels. Of many events each is a part too, which has parts of its
- * own.
+ * For each timer the engine makes a *part*: a command whose answer goes to the command about many.
+ * Timers are found by the event that they watch, or by a walk over all live timers that compares
+ * labels. A command about many events has a part for each event, which has a part for each timer.
  */
 #include "engine/commands.h"
 
@@ -18,11 +17,13 @@
 #include <stdlib.h>
 
 enum {
-    COMPLETED_AT_ONCE = 256, /* maximum of watchers in a page, each a part; at most scan_rows_max */
-    EVENTS_AT_ONCE = 512,    /* maximum of events of a command under way, each a part */
-    SWEPT_AT_ONCE = 1024,    /* maximum of timers with the labels in a page */
-    SWEPT_BYTES = 1 << 20,   /* maximum of their memory */
-    SWEEPS_AT_ONCE = 8,      /* maximum of pages at once, each of another tenant */
+    /* maximum of watchers in a page, each of which becomes a part; at most scan_rows_max */
+    COMPLETED_AT_ONCE = 256,
+    /* maximum of a command's events that run at once, each of them a part */
+    EVENTS_AT_ONCE = 512,
+    SWEPT_AT_ONCE = 1024,  /* maximum of timers with the labels in a page */
+    SWEPT_BYTES = 1 << 20, /* maximum memory of those timers, in bytes */
+    SWEEPS_AT_ONCE = 8,    /* maximum of pages at once, each for another tenant */
 };
 
 struct command *complete_part(struct engine *engine, struct command *command,
@@ -63,8 +64,8 @@ static void complete_next_watchers(struct engine *engine, struct command *comman
         complete_reply(engine, command, ERROR_NO_MEMORY);
 }
 
-/* Reads pages of the commands whose turn it is. Only one command of a tenant runs at a time: two
- * that move timers to now would find each other's changes without end. */
+/* Requests pages for the commands whose turn it is. Only one command of a tenant runs at a time,
+ * because two that move timers to now would find each other's changes without end. */
 static void complete_next_sweeps(struct engine *engine)
 {
     struct commands *commands = engine->commands;
@@ -81,7 +82,7 @@ static void complete_next_sweeps(struct engine *engine)
         commands->sweeping++;
         if (!commands_scan(engine, command)) {
             complete_reply(engine, command, ERROR_NO_MEMORY);
-            return; /* it has begun the next ones */
+            return; /* complete_reply has already begun the next commands */
         }
     }
 }
@@ -121,7 +122,7 @@ static void complete_reply(struct engine *engine, struct command *command, enum 
     commands_reply(engine, command, error, NULL);
 }
 
-/* Ends a page. Tenants that wait for a place are next. */
+/* Ends the handling of a page, so that another tenant may have one. */
 static void complete_next_page(struct engine *engine, struct command *command)
 {
     assert(command->is_sweeping_ && engine->commands->sweeping > 0);
@@ -131,7 +132,7 @@ static void complete_next_page(struct engine *engine, struct command *command)
     complete_next_sweeps(engine);
 }
 
-/* Continues after the last page, or answers. */
+/* Requests the next page, or answers the command after the last one. */
 static void complete_more(struct engine *engine, struct command *command)
 {
     const struct command_names *names = &command->names_;
@@ -185,9 +186,10 @@ static void complete_count(struct command *command, enum error_code error)
     case ERROR_NOT_FOUND:
     case ERROR_GONE:
     case ERROR_PAUSED:
-        break; /* it ended or was paused meanwhile */
+        break; /* the timer has ended or was paused since the page was read */
     case ERROR_CORRUPT:
-        break; /* the storage has set it aside; it must not block the others forever */
+        /* the row is damaged and set aside by the storage; it must not block the others forever */
+        break;
     default:
         command->error = error;
     }
@@ -206,7 +208,7 @@ static void complete_begin_event(struct engine *engine, struct command *command,
     }
     part->name = event->name;
     part->each = command->each;
-    part->events = event; /* receives its answer */
+    part->events = event; /* the part's counts and error are stored here */
     complete_start(engine, part);
 }
 
@@ -289,7 +291,7 @@ void complete_looked_up(struct engine *engine, struct command *command, struct e
     complete_page(engine, command);
 }
 
-/* True if a patch with a due time would change nothing. */
+/* True if a patch that contains a due time would change nothing. */
 static bool complete_is_patched(const struct timer *timer, const struct timer *values,
                                 uint32_t fields)
 {
@@ -299,7 +301,7 @@ static bool complete_is_patched(const struct timer *timer, const struct timer *v
            (!(fields & PATCH_RETRY) || retry_policy_equal(&timer->retry, &values->retry));
 }
 
-/* True if a command by labels that pauses, resumes or fires would not change the timer. */
+/* True if a command by labels that pauses, resumes or fires would leave the timer as it is. */
 static bool complete_is_done(const struct engine *engine, const struct command *command,
                              const struct timer *timer)
 {
@@ -319,8 +321,8 @@ static bool complete_is_done(const struct engine *engine, const struct command *
     }
 }
 
-/* Skips timers that this command has moved ahead, because they come up again there. With enough
- * of them it would never end. */
+/* True unless this command has already moved the timer ahead, where the scan finds it again.
+ * Without this check it might never end. */
 static bool complete_is_meant(const struct engine *engine, const struct command *command,
                               const struct timer *timer)
 {

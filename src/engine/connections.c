@@ -1,6 +1,6 @@
 /*
- * Connections of brokers: deliveries of all tenants share one and its limit. The queues of the
- * tenants take turns, one delivery each, so none of them waits behind the backlog of another one.
+ * Connections of brokers. The deliveries of all tenants over a connection share its limit. The
+ * tenants' queues take turns, one delivery each, so that none waits for the backlog of another.
  */
 #include "engine/dispatch_queue.h"
 

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Returns false if out of memory. */
+/* Adds a new timer to the next batch. Returns false if out of memory. */
 static bool create_write(struct engine *engine, struct timer *timer, struct command *command)
 {
     struct entry *entry =
@@ -28,9 +28,9 @@ static bool create_write(struct engine *engine, struct timer *timer, struct comm
     return true;
 }
 
-/* A claim ends when its timer is first due, perhaps in the future, and is kept as long after
- * that as any final row. The watermark passes rows up to a window early, and the trim follows
- * it. */
+/* Makes the final row that claims an Idempotency-Key. The claim ends when its timer is first due,
+ * which may be in the future, and is kept as long after that as any final row. The watermark passes
+ * rows up to a window early, and the trim follows the watermark. */
 static enum error_code create_claim(struct engine *engine, struct timer *timer,
                                     struct command *command)
 {
@@ -44,7 +44,7 @@ static enum error_code create_claim(struct engine *engine, struct timer *timer,
     return create_write(engine, timer, command) ? ERROR_NONE : ERROR_NO_MEMORY;
 }
 
-/* Places a timer that is counted in `pending`, and writes it. */
+/* Gives a timer that `pending` includes its position, and writes it. */
 static enum error_code create_admitted(struct engine *engine, struct timer *timer,
                                        struct command *command)
 {
@@ -79,7 +79,7 @@ static enum error_code create_one(struct engine *engine, struct timer *timer,
     return error;
 }
 
-/* Begins the i-th timer of a create; sets its result if that is known at once. */
+/* Begins to create the i-th timer. Sets its result if that is known at once. */
 static void create_at(struct engine *engine, struct command *command, size_t i)
 {
     struct command_created *result = &command->results[i];
@@ -98,7 +98,7 @@ static void create_at(struct engine *engine, struct command *command, size_t i)
     command->timers[i] = NULL;
 }
 
-/* Makes a part for a timer with names in a batch. */
+/* Makes a part for a timer with a key or Idempotency-Key in a batch. */
 static void create_part(struct engine *engine, struct command *command, size_t i)
 {
     struct command *part = complete_part(engine, command, COMMAND_CREATE);
@@ -125,7 +125,7 @@ void create_start(struct engine *engine, struct command *command)
         return;
     }
     command->error = ERROR_NONE;
-    command->pending_ = 1; /* keeps a timer that is answered at once from being the last */
+    command->pending_ = 1; /* keeps the command open if a timer is answered at once */
     for (size_t i = 0; i < command->timer_count; i++) {
         if (lookup_is_named(command->timers[i]))
             create_part(engine, command, i);
@@ -150,8 +150,8 @@ void create_named(struct engine *engine, struct command *command)
 
 /* ---- names that are taken ---- */
 
-/* True if a create asks for the timer that exists. Times given as delays are equal if the delays
- * are. */
+/* True if a create asks for the timer that exists already. If both give their times as delays, the
+ * delays are compared. */
 static bool create_asks_equal(const struct timer *there, const struct timer *asked)
 {
     return timer_texts_have(&there->texts, UINT32_MAX, &asked->texts) &&
@@ -181,7 +181,7 @@ static void create_answer_taken(struct engine *engine, const struct entry *entry
     assert(command->names_.is_searching);
     command->results[0].is_repeated = false;
     if (asked->texts.request.size && command->names_.step == 0) {
-        /* A repeated request gets the first result while that is known. */
+        /* A repeated request gets the result of the first one, as long as that is known. */
         bool is_same = bytes_equal(timer->texts.request, asked->texts.request);
 
         command->results[0].is_repeated = is_same;
@@ -189,8 +189,8 @@ static void create_answer_taken(struct engine *engine, const struct entry *entry
     } else {
         bool is_same = create_asks_equal(timer, asked);
 
-        /* The receiver of this delivery may have read the client's data before the change:
-         * refused, like a put. */
+        /* The receiver of this delivery may have read the client's data as they were before. So the
+         * create is refused, like a put. */
         if (is_same && is_inflight)
             commands_refuse(engine, command, ERROR_ALREADY_FIRING, timer);
         else
@@ -198,7 +198,8 @@ static void create_answer_taken(struct engine *engine, const struct entry *entry
     }
 }
 
-/* Handles a create whose name a timer has, which is settled. */
+/* Handles a create whose key or Idempotency-Key a timer has, which no read or write is pending
+ * for. */
 void create_taken(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;

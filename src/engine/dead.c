@@ -16,20 +16,22 @@ enum {
 };
 
 struct dead {
-    bool is_counted; /* whether all letters of earlier engines have been read */
+    bool is_counted; /* all letters of earlier engines have been counted */
     bool is_reading;
-    /* whether the running read includes every letter after its begin */
+    /* the running read covers every letter from its begin on */
     bool sees_all;
-    bool is_relieving; /* whether letters are dropped until there is room again */
-    /* whether the running read belongs to a pass that drops letters */
+    bool is_relieving; /* letters are being dropped until they take less than the limit */
+    /* the running read belongs to a pass that drops letters of the largest tenants */
     bool is_pass;
-    bool has_dropped;             /* whether this pass has dropped a letter */
+    bool has_dropped;             /* the running pass has dropped a letter */
     struct storage_position pass; /* position at which the pass continues */
-    struct storage_position from; /* position of the first letter, or at which counting continues */
+    /* position of the first letter; while counting: where counting continues */
+    struct storage_position from;
     struct storage_position first; /* while counting: position of the first letter that stays */
     struct wall last;              /* position of the last letter */
-    struct wall oldest;     /* lower bound of the first letter's end; WALL_NEVER if there is none */
-    struct wall not_before; /* earliest next read after a failure */
+    /* lower bound of the time at which the first letter is too old; WALL_NEVER if there is none */
+    struct wall oldest;
+    struct wall not_before; /* earliest time of the next read after a failure */
     struct tenant_tallies tenants;
 };
 
@@ -86,9 +88,10 @@ struct wall dead_place(struct engine *engine, const struct timer *timer)
 
     const struct storage_position place = {dead->last, timer->id.serial};
     const bool is_behind = storage_position_before(place, dead->from);
-    if (dead->is_counted || is_behind) /* otherwise it is counted when it is read */
+    if (dead->is_counted || is_behind) /* otherwise the count will come to it */
         dead_add(dead, timer);
-    if (dead->is_counted && is_behind) /* the clock was further ahead when others died */
+    /* letters that died when the clock was further ahead are after this one */
+    if (dead->is_counted && is_behind)
         dead->from = place;
     else if (is_behind && storage_position_before(place, dead->first))
         dead->first = place;
@@ -121,8 +124,8 @@ bool dead_forget(struct engine *engine, struct entry *entry, struct command *com
 
 /* ---- which ones go ---- */
 
-/* True while the letters exceed the limit, or, once dropping, a sixteenth less: so that not each
- * death causes a read. */
+/* True while the letters take more than the limit. Once dropping has begun, true until they take a
+ * sixteenth less, so that not each death causes a read. */
 static bool dead_is_too_much(struct engine *engine)
 {
     struct dead *dead = engine->dead;
@@ -137,13 +140,13 @@ static bool dead_is_too_much(struct engine *engine)
 }
 
 enum dead_step {
-    DEAD_GOES,  /* deleted, or gone already */
-    DEAD_STAYS, /* kept, as are all after it */
-    DEAD_WAITS, /* a command or a write holds it: later */
+    DEAD_GOES,  /* deleted now or earlier */
+    DEAD_STAYS, /* not old enough; neither are those after it */
+    DEAD_WAITS, /* a command or a write uses it: tried again later */
 };
 
-/* Handles the row of a timer in memory, which may be newer. A timer that was redriven and died
- * again has another row, which comes later. */
+/* Handles the row of a dead letter whose timer is in memory, possibly in a newer state. If it was
+ * redriven and died again, another row follows later. */
 static enum dead_step dead_let_known_go(struct engine *engine, struct entry *known,
                                         const struct timer *row)
 {
@@ -172,7 +175,8 @@ static enum dead_step dead_let_go(struct engine *engine, struct timer **timer)
     return DEAD_GOES;
 }
 
-/* Decides about a letter, and takes the timer if it is deleted. */
+/* Decides about a letter. If it is deleted, takes ownership of the timer and sets *timer to
+ * NULL. */
 static enum dead_step dead_meet(struct engine *engine, struct timer **timer)
 {
     struct dead *dead = engine->dead;
@@ -191,7 +195,7 @@ static void dead_pause(struct engine *engine)
 
 /* ---- reading ---- */
 
-/* Counts a page, and notes the first letter that stays. */
+/* Counts the letters of a page, and sets `first` to the first that stays. */
 static void dead_count_page(struct engine *engine, struct storage_page *page)
 {
     struct dead *dead = engine->dead;
@@ -213,8 +217,8 @@ static void dead_count_page(struct engine *engine, struct storage_page *page)
     dead->from = dead->first;
 }
 
-/* Ends a pass over all letters. If it dropped nothing although there are too many, the counts
- * were wrong. */
+/* Ends a pass over all letters. If nothing was dropped although the limit is exceeded, the counts
+ * were wrong, and counting begins again. */
 static void dead_end_pass(struct engine *engine)
 {
     struct dead *dead = engine->dead;
@@ -230,7 +234,7 @@ static void dead_end_pass(struct engine *engine)
     dead->has_dropped = false;
 }
 
-/* Handles a page of a pass over all letters, while they exceed the limit. */
+/* Handles a page of a pass that drops letters of the largest tenants. */
 static void dead_relieve_page(struct engine *engine, struct storage_page *page)
 {
     struct dead *dead = engine->dead;
@@ -259,8 +263,9 @@ static void dead_relieve_page(struct engine *engine, struct storage_page *page)
         dead_end_pass(engine);
 }
 
-/* Handles a page from which the first letters are dropped. If none in it stays, others are being
- * written or were skipped: the next read begins at the first. */
+/* Handles a page from which the letters that are too old are dropped. If none in the page stays,
+ * some may have been skipped because they are being written, so the next read begins at the first
+ * again. */
 static void dead_shed_page(struct engine *engine, struct storage_page *page,
                            const struct storage_scan *scan)
 {
@@ -272,7 +277,7 @@ static void dead_shed_page(struct engine *engine, struct storage_page *page,
     enum dead_step step = DEAD_GOES;
     for (size_t i = 0; i < page->count && step == DEAD_GOES; i++) {
         if (!storage_is_dead_letter(page->timers[i]))
-            continue; /* written by a clock that was thousands of years ahead */
+            continue; /* a clock thousands of years ahead wrote this row */
         has_any = true;
         dead->from = position_of(page->timers[i]);
         dead->oldest = page->timers[i]->ended;
@@ -291,7 +296,7 @@ static void dead_shed_page(struct engine *engine, struct storage_page *page,
         dead_clear(dead);
 }
 
-/* Returns when there is something to read for; WALL_NEVER if there is nothing. */
+/* Returns the time of the next read; WALL_NEVER if none is needed. */
 static struct wall dead_wanted_at(const struct engine *engine)
 {
     const struct dead *dead = engine->dead;

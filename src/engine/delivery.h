@@ -14,12 +14,12 @@
 #include <stdatomic.h>
 
 enum delivery_result {
-    DELIVERY_DONE,   /* the receiver has it */
-    DELIVERY_FAILED, /* retry later, by the timer's policy */
-    DELIVERY_ENDED,  /* refused for good: a dead letter at once */
-    /* it never began: again after retry_after_ms, without spending an attempt */
+    DELIVERY_DONE,   /* the receiver accepted it */
+    DELIVERY_FAILED, /* failed; retried by the timer's policy */
+    DELIVERY_ENDED,  /* refused for good; the timer becomes a dead letter at once */
+    /* never began; tried again after retry_after_ms, without spending an attempt */
     DELIVERY_POSTPONED,
-    DELIVERY_RETURNED, /* no target saw it: as if it had never been handed out */
+    DELIVERY_RETURNED, /* never reached a target; handled as if it had not been handed out */
 };
 
 /* Pause before the next attempt. */
@@ -28,7 +28,7 @@ enum delivery_pause {
     DELIVERY_PAUSE_EXACT,  /* retry_after_ms */
 };
 
-/* What waits together with a postponed delivery. */
+/* Which timers a postponed delivery delays. */
 enum delivery_holds {
     DELIVERY_HOLDS_QUEUE, /* all timers of its dispatch queue */
     DELIVERY_HOLDS_TIMER, /* its timer only */
@@ -38,45 +38,47 @@ struct delivery_outcome {
     enum delivery_result result;
     enum delivery_pause pause; /* with FAILED */
     enum delivery_holds holds; /* with POSTPONED */
-    bool is_answer;            /* unless DONE: whether the target answered */
+    bool is_answer;            /* true if the target answered; unused with DONE */
     uint16_t status;           /* HTTP status of the answer; 0 if none */
     uint64_t retry_after_ms;   /* FAILED: pause that the receiver asked for; 0 if none */
-    /* unless DONE or RETURNED: cause, for `last_error`, without secrets */
+    /* cause for `last_error`, without secrets; empty with DONE and RETURNED */
     char error[160];
 };
 
 struct delivery {
-    struct list link;          /* the holder's */
-    const struct timer *timer; /* lent */
+    struct list link;          /* list of whoever holds the delivery */
+    const struct timer *timer; /* lent to the sender */
     uint32_t attempt;          /* from 1 */
     uint64_t epoch;            /* epoch of the partition's owner: a fencing token that only rises */
-    /* In a cluster, limit on CLOCK_BOOTTIME for sending it, by the lease of its partition. It
-     * moves, and lives as long as the senders. NULL for no limit. */
+    /* In a cluster, latest time on CLOCK_BOOTTIME at which it may be sent, by the lease of its
+     * partition. The value changes and lives as long as the senders. NULL if there is no limit. */
     const _Atomic uint64_t *valid_until_ns;
     struct wall found_due; /* time at which the engine found it due */
-    /* due time in its row: that of the first missed firing if this is the last */
+    /* due time in the timer's row; earlier than timer->due if several firings were missed and this
+     * delivers the last of them */
     struct wall row_due;
-    enum lateness_stage missed_by; /* why the firing at `row_due` was missed, if it was */
-    bool is_unproven;              /* its target did not answer lately: others may precede it */
-    struct lateness lateness;      /* causes of its lateness until it left the engine */
-    /* Time stamps for lateness by stage; wall clock in microseconds. */
-    uint64_t handed_us;  /* left the engine */
-    uint64_t started_us; /* the request was handed to the network */
-    uint64_t ended_us;   /* the outcome was known */
+    /* cause for which the firing at `row_due` was missed; set if it was */
+    enum lateness_stage missed_by;
+    bool is_unproven; /* the target has not answered lately, so other deliveries may go first */
+    struct lateness lateness; /* causes of its lateness until it left the engine */
+    /* Times on the wall clock in microseconds, for lateness by stage. */
+    uint64_t handed_us;  /* when it left the engine */
+    uint64_t started_us; /* when the request was handed to the network */
+    uint64_t ended_us;   /* when the outcome was known */
     struct delivery_outcome outcome;
-    /* First bytes of the body of the answer, from malloc; set by the sender, taken and freed by the
-     * caller of engine_delivered. NULL for none. */
+    /* First bytes of the body of the answer, allocated with malloc. The sender sets it; the caller
+     * of engine_delivered takes and frees it. NULL if there is none. */
     char *answer;
     uint32_t answer_size;
-    /* Set by the sender with DONE if the message is in a transaction, which is committed with
-     * the batch that has this outcome (storage_batch.messages). */
+    /* Set by the sender with DONE if the message is in a transaction. That is committed together
+     * with the batch that has this outcome (storage_batch.messages). */
     bool is_in_transaction;
-    /* Set by the sender to get the delivery back from engine_take_recorded when its outcome is
-     * durable (ERROR_NONE) or could not be written yet. Its timer is no longer lent then. Never
-     * with RETURNED. */
+    /* Set by the sender, never with RETURNED: engine_take_recorded returns the delivery when its
+     * outcome is durable (ERROR_NONE) or could not be written yet. Its timer is no longer lent
+     * then. */
     bool wants_record;
     enum error_code recorded;
-    void *holder; /* for any use of the sender */
+    void *holder; /* private to the sender */
 };
 
 #endif

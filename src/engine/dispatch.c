@@ -14,18 +14,19 @@
 
 enum {
     EXPIRE_BATCH = 256,
-    EXPIRE_MAX = 2048, /* maximum of timers queued in one turn; the next turn is due at once */
+    /* maximum of timers queued in one turn; if more are due, the next turn follows at once */
+    EXPIRE_MAX = 2048,
 };
 
-/* Number of timers spilled at a time, plus one for each queue. So finding the longest queue
- * costs less than spilling. */
+/* Number of timers that are spilled at a time, plus one for each queue, because finding the longest
+ * queue must cost less than spilling. */
 #define SPILL_STEP 256
 
-/* Maximum of spill steps that are written at a time, and equally many of all other writes,
- * because those wait behind spilled timers. */
+/* Maximum of spill steps whose writes are not durable. Other writes wait for them, so as many other
+ * writes are allowed between. */
 #define SPILL_STEPS_OUT_MAX 4
 
-/* Returns NULL if out of memory. */
+/* Makes a budget for this engine alone. Returns NULL if out of memory. */
 static struct budget *dispatch_own_budget(const struct engine_options *options)
 {
     const struct budget_limits limits = {
@@ -163,7 +164,8 @@ void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall du
     timer->due = due;
     entries_show(engine->entries, entry);
     if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
-        spill_reschedule(engine, entry); /* the clock stepped back meanwhile */
+        /* the clock stepped back, so the timer is not due any more */
+        spill_reschedule(engine, entry);
         return;
     }
 
@@ -176,8 +178,8 @@ void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall du
         spill_timer(engine, NULL, entry);
 }
 
-/* Moves the row to its due time, because its position is reached and its time was extended. No
- * client sees that as a change. */
+/* Moves the row of a timer to its due time, because the row's position is reached and the time was
+ * extended. Clients do not see this as a change. */
 static void dispatch_move_row(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms == entry->timer->at.ms);
@@ -199,7 +201,7 @@ static void dispatch_resume(struct engine *engine, struct entry *entry)
         return;
     }
     history_wait(engine->history, copy, LATENESS_PAUSED, entry->timer->paused);
-    entries_replace(engine->entries, entry, copy); /* a reply may show it paused */
+    entries_replace(engine->entries, entry, copy); /* a reply may still show the paused timer */
     engine->stats.resumed++;
     entry->outcome = FEED_RESUMED;
     watermark_write_own(engine, entry);
@@ -226,7 +228,8 @@ static void dispatch_expired(struct engine *engine, struct entry *entry)
 {
     assert(!timer_is_final(entry->timer->state));
     assert(entry->phase == ENTRY_SCHEDULED);
-    if (entry->timer->at.ms > engine->now.ms) /* only if there was no memory for a new wheel */
+    /* possible only if there was no memory for a new wheel after a step back of the clock */
+    if (entry->timer->at.ms > engine->now.ms)
         window_park_without_memory(engine, entry);
     else
         dispatch_due(engine, entry);
@@ -240,7 +243,7 @@ void dispatch_expire(struct engine *engine)
         size_t count = window_expire(engine, due, EXPIRE_BATCH);
         assert(count <= EXPIRE_BATCH);
 
-        /* First the alarms: each may free its queue, and no other. */
+        /* Alarms first: each may free its queue, but no other one. */
         for (size_t i = 0; i < count; i++)
             if (due[i].alarm_owner)
                 dispatch_queue_alarm(engine, due[i].alarm_owner);
@@ -251,7 +254,7 @@ void dispatch_expire(struct engine *engine)
     }
 }
 
-/* Moves overdue timers to the queues of their targets, at their rate. */
+/* Moves overdue timers to the queues of their targets, at catch_up_rate. */
 static void dispatch_release_overdue(struct engine *engine)
 {
     struct dispatch_queue *overdue = engine->dispatch->overdue;
@@ -264,7 +267,7 @@ static void dispatch_release_overdue(struct engine *engine)
         dispatch_name_of(engine, entry->timer, &name);
         struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
         if (!queue)
-            break; /* out of memory: without other calls there is no hurry */
+            break; /* out of memory: continues with the next turn */
         assert(queue != overdue && queue->kind != DISPATCH_PULLED);
         pace_take(&overdue->pace, dispatch_rate(&engine->options, overdue), engine->now);
         dispatch_count_out(engine, overdue, entry);
@@ -296,7 +299,8 @@ static uint32_t dispatch_wanted(struct budget_claim *claim)
     return wanted < BUDGET_ALL_PLACES ? (uint32_t)wanted : BUDGET_ALL_PLACES;
 }
 
-/* Notes which leases have places, so that workers may come; dispatch_send serves the others. */
+/* Records which lessees have places, so that engine_take_woken returns their queues. dispatch_send
+ * uses all other places. */
 static void dispatch_look_at_leases(struct engine *engine)
 {
     LIST_FOR_EACH (&engine->dispatch->placed, link) {
@@ -332,7 +336,8 @@ void dispatch_drain(struct engine *engine)
 
 /* ---- delivered ---- */
 
-/* Begins a delivery. Returns whether it is one more to an unproven target. */
+/* Begins a delivery. Returns true if the target is unproven, so that the delivery counts in
+ * `unproven`. */
 static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -351,8 +356,8 @@ static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, 
     return is_unproven;
 }
 
-/* Moves the begin of the failure: the time for which an operator held the target back does not
- * count, nor does a time before an earlier firing or of a clock that was ahead. */
+/* Moves the begin of the target's failure. It does not include time for which an operator held the
+ * target back, time before an earlier firing, or time of a clock that was ahead. */
 static void dispatch_date_failure(const struct engine *engine, struct dispatch_queue *queue,
                                   struct timer *timer, struct wall due)
 {
@@ -403,7 +408,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     struct delivery *delivery = calloc(1, sizeof(*delivery));
     if (!delivery)
         return false;
-    assert(due.ms <= engine->now.ms); /* never early */
+    assert(due.ms <= engine->now.ms); /* a timer is never early */
     delivery->row_due = timer->due;
     if (due.ms != timer->due.ms)
         delivery->missed_by = lateness_cause(engine, queue, entry);
@@ -428,8 +433,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     return true;
 }
 
-/* Updates the hold of the target: a postponed webhook says that it shall be left alone, and a
- * successful one that it is back. */
+/* Updates how long the target is left alone: a postponed webhook sets the time, and a successful
+ * one clears it. */
 static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
                           const struct delivery_outcome *outcome)
 {
@@ -449,8 +454,8 @@ static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
         queue->failing_since = engine->now;
 }
 
-/* Gives the place back. An answer to a webhook proves its target; a missing answer ends the
- * proof. */
+/* Gives the place of a delivery back. An answer to a webhook proves its target; a missing answer
+ * ends the proof. */
 static void dispatch_end_place(struct engine *engine, struct dispatch_queue *queue,
                                const struct entry *entry, const struct delivery_outcome *outcome)
 {
@@ -484,7 +489,7 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     dispatch_queue_update(engine, queue);
 }
 
-/* Lets the queue send one timer. Returns false if out of memory; the next turn may succeed. */
+/* Delivers one timer of the queue. Returns false if out of memory; the next turn tries again. */
 static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queue)
 {
     assert(queue->kind == DISPATCH_WEBHOOK || queue->kind == DISPATCH_BROKER);
@@ -498,7 +503,8 @@ static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queu
     return true;
 }
 
-/* Uses one place of a claim that is off its list, and lists it again for the others. */
+/* Uses one place of a claim that was taken off `placed`, and lists the claim again if it has
+ * more. */
 static bool dispatch_send_placed(struct engine *engine, struct budget_claim *claim)
 {
     struct dispatch_connection *connection;
@@ -513,11 +519,12 @@ static bool dispatch_send_placed(struct engine *engine, struct budget_claim *cla
     }
     if (queue && queue->wanted > 0)
         return dispatch_send_one(engine, queue);
-    dispatch_want(engine->dispatch, claim, 0); /* it is paused, or its timers were cancelled */
+    /* the queue is paused, or its timers were cancelled */
+    dispatch_want(engine->dispatch, claim, 0);
     return true;
 }
 
-/* Asks for the places that are wanted now, and takes the available ones. */
+/* Asks the budget for the places that are wanted now, and fetches those that are free. */
 static void dispatch_ask(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -538,7 +545,8 @@ static void dispatch_ask(struct engine *engine)
 
         if (budget_has_place(claim))
             list_push(&dispatch->placed, link);
-        else if (claim->kind == BUDGET_TARGET) /* others may have filled it */
+        /* other engines may have used the target's last place */
+        else if (claim->kind == BUDGET_TARGET)
             dispatch_queue_account(engine, queue, dispatch_queue_reason(engine, queue, &until));
     }
 }
@@ -595,7 +603,8 @@ size_t dispatch_spillable(const struct engine *engine)
     return 2 * spilling < max ? max - 2 * spilling : 0;
 }
 
-/* Spills timers at the end of a queue until it has `kept` bytes, or `count` are spilled. */
+/* Spills timers from the end of a queue until the rest takes at most `kept` bytes, or `count` are
+ * spilled. */
 static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *queue, size_t kept,
                                 size_t count)
 {
@@ -618,9 +627,9 @@ void dispatch_halve_longest(struct engine *engine)
     dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spillable(engine));
 }
 
-/* Limits queued timers to half of the memory. Otherwise timers of dead targets would keep all
- * others out of it. The longest queue spills its last timers, so a healthy queue keeps its own.
- * The rest follows when these are written. One timer may always wait, however large. */
+/* Limits queued timers to half of the memory; timers of dead targets could otherwise use all of it.
+ * The longest queue spills its last timers, so a healthy queue keeps its own. More are spilled when
+ * these are written. One timer may always wait, however large. */
 static void dispatch_relieve(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -681,7 +690,8 @@ void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backl
 
 /* ---- the clock ---- */
 
-/* Removes timers that are not due any more from their queue. */
+/* Moves timers that are no longer due, after a step back of the clock, from the queue to
+ * `early`. */
 static void dispatch_take_early(struct engine *engine, struct dispatch_queue *queue,
                                 struct list *early)
 {
@@ -706,7 +716,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         queue->held_until =
             wall_min(queue->held_until, wall_add(engine->now, engine->options.storage_retry_ms));
         queue->reason_since = engine->now;
-        queue->wants_alarm = true; /* its alarm has the old time */
+        queue->wants_alarm = true; /* its alarm was set for the old time */
         dispatch_take_early(engine, queue, &early);
     }
     LIST_FOR_EACH (&early, link) {
@@ -759,8 +769,8 @@ static enum wait_reason dispatch_reason(const struct engine *engine,
     return engine->is_draining ? WAIT_STOPPING : engine->is_held ? WAIT_MAINTENANCE : queue->reason;
 }
 
-/* Returns, by kind, the number of waiting timers and the due time of the latest one; 0 if none
- * is late. Timers of a paused queue or target wait on purpose and are not late. */
+/* Returns, by kind, the number of waiting timers, and the due time of the one that is late by the
+ * most; 0 if none is late. Timers of a paused queue or target wait on purpose and are not late. */
 static void dispatch_overdue(const struct engine *engine, struct engine_stats *ret_stats)
 {
     static const enum overdue_kind of_queue[] = {[DISPATCH_WEBHOOK] = OVERDUE_WEBHOOK,

@@ -29,8 +29,8 @@ void dispatch_destroy(struct dispatch *dispatch);
 /* Queues the timers that the wheel says are due, within bounds. */
 void dispatch_expire(struct engine *engine);
 
-/* Handles a timer whose row's position is reached: queues it, unless its time was extended, it
- * has no attempt left, or its pause ends then. */
+/* Handles a timer whose row's position is reached. Queues it, unless its time was extended, no
+ * attempt is left, or its pause ends at that time. */
 void dispatch_due(struct engine *engine, struct entry *entry);
 
 /* Removes a QUEUED timer from its queue. The caller changes its phase. */
@@ -39,28 +39,28 @@ void dispatch_remove(struct engine *engine, struct entry *entry);
 /* Begins deliveries, and spills if memory is short. Once a turn. */
 void dispatch_send(struct engine *engine);
 
-/* Begins to deliver the queue's first timer, or drops it if it is too late, with *ret_delivery
- * NULL. Returns false if out of memory. May free the queue. */
+/* Begins to deliver the queue's first timer. If the timer is too late for delivery, drops it and
+ * sets *ret_delivery to NULL. Returns false if out of memory. May free the queue. */
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
                       struct delivery **ret_delivery);
 
-/* Returns the cause of most of the lateness so far of a timer that is queued. */
+/* Returns the cause of most of a queued timer's lateness so far. */
 enum lateness_stage lateness_cause(const struct engine *engine, const struct dispatch_queue *queue,
                                    const struct entry *entry);
 
-/* Computes, keeps and returns the causes of lateness when a delivery begins. */
+/* Computes, stores and returns the causes of lateness when a delivery begins. */
 void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
                           const struct entry *entry, struct lateness *ret_lateness);
 
-/* Takes a delivery that came back; its entry is still INFLIGHT. */
+/* Handles the outcome of a delivery; its entry is still INFLIGHT. */
 void dispatch_returned(struct engine *engine, struct entry *entry,
                        const struct delivery_outcome *outcome);
 
-/* Queues a timer again in front, with the due time of its row, as if it had never been handed
- * out, because its target never saw it. */
+/* Puts a timer whose target never saw the delivery back at the head of its queue, with the due time
+ * of its row. */
 void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall due);
 
-/* Takes the places that other engines of the budget left. dispatch_has_places: whether there are
+/* Uses the places that other engines of the budget gave up. dispatch_has_places: whether there are
  * any. */
 void dispatch_take_places(struct engine *engine);
 bool dispatch_has_places(const struct engine *engine);
@@ -68,14 +68,15 @@ bool dispatch_has_places(const struct engine *engine);
 /* Begins no more deliveries. Unused places and turns go to other engines. */
 void dispatch_drain(struct engine *engine);
 
-/* Checks which queues are paused, if that has changed. O(queues) then. */
+/* Checks which queues are paused, if the pauses have changed since the last call. O(queues) in that
+ * case. */
 void dispatch_look_at_pauses(struct engine *engine);
 
 /* Makes engine_take_woken return every queue that has items, also those it returned before.
  * O(queues). */
 void leases_wake_all(struct engine *engine);
 
-/* DISPATCH_WHEEL_NEW: all alarms are lost. */
+/* DISPATCH_WHEEL_NEW: the wheel was replaced, so all alarms must be set again. */
 enum dispatch_wheel { DISPATCH_WHEEL_KEPT, DISPATCH_WHEEL_NEW };
 void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel);
 
@@ -86,13 +87,13 @@ struct dispatch_queue *dispatch_find(const struct engine *engine, const struct t
 struct spill_backlog *dispatch_backlog(struct dispatch_queue *queue);
 size_t dispatch_queue_bytes(const struct dispatch_queue *queue);
 
-/* Updates a queue after its backlog has changed. May free the queue. */
+/* Updates a queue after the notes about its spilled timers have changed. May free the queue. */
 void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backlog);
 
-/* Returns how many more timers may be spilled before some of the spilled ones are durable. */
+/* Returns how many more timers may be spilled before writes of spilled ones must succeed. */
 size_t dispatch_spillable(const struct engine *engine);
 
-/* Spills the second half of the longest queue, as far as allowed. */
+/* Spills the second half of the longest queue, as far as dispatch_spillable allows. */
 void dispatch_halve_longest(struct engine *engine);
 
 /* Returns the memory of the longest queue's timers except the first. */
@@ -109,7 +110,7 @@ struct wall dispatch_oldest(const struct engine *engine);
 
 void dispatch_stats(const struct engine *engine, struct engine_stats *stats);
 
-/* Fills in what explains a QUEUED or INFLIGHT timer. */
+/* Fills in `explained` for a QUEUED or INFLIGHT timer. */
 void dispatch_explain(struct engine *engine, const struct entry *entry,
                       struct explained *explained);
 

@@ -8,11 +8,11 @@
 
 /* ---- names ---- */
 
-/* Salt of the hash of a tenant, which salts those of its origins. */
+/* Salt for the hash of a tenant's name. That hash is the salt for its origins. */
 #define DISPATCH_SALT_TENANT (UINT64_C(1) << 32)
 
-/* Hashes a name. The seed is secret, so that no client can make a name with the hash of another
- * queue. It is the budget's seed, so that all members have equal keys for a target. */
+/* Hashes a name. The seed is secret, so that no client can choose a name with the hash of another
+ * queue. It is the seed of the budget, so that all members have the same key for a target. */
 static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, uint64_t salt)
 {
     const uint64_t seed = budget_seed(engine->dispatch->budget);
@@ -68,7 +68,8 @@ static struct wall dispatch_late_since(const struct timer *timer)
     return timer->state == TIMER_RETRYING ? timer->at : wall_max(timer->due, timer->created);
 }
 
-/* True if overdue. Not for built-in queues, because their workers decide how much they take. */
+/* True if the timer is overdue. Timers of built-in queues never are, because workers decide how
+ * fast they take them. */
 bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer)
 {
     assert(!timer_is_final(timer->state));
@@ -120,7 +121,8 @@ static void dispatch_queue_init(const struct engine *engine, struct dispatch_que
         pace_init(&queue->pace, rate, engine->now);
 }
 
-/* Joins what queues share. Returns false if out of memory. */
+/* Adds the queue to what it shares with others: its connection, or its tenant's lessee. Returns
+ * false if out of memory. */
 static bool dispatch_queue_join(struct dispatch *dispatch, struct dispatch_queue *queue,
                                 const struct dispatch_name *name)
 {
@@ -195,7 +197,7 @@ static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *qu
 
 /* ---- pauses ---- */
 
-/* Ends the hold of a target that was reset. */
+/* If the target was reset, ends its hold. */
 static void dispatch_queue_look_at_reset(struct engine *engine, struct dispatch_queue *queue)
 {
     const struct timer *timer = dispatch_first(queue)->timer;
@@ -234,7 +236,7 @@ void dispatch_look_at_pauses(struct engine *engine)
     size_t cursor = 0;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_look_at_pause(engine, queue);
-        if (!list_is_empty(&queue->timers)) /* it is not freed here */
+        if (!list_is_empty(&queue->timers)) /* the queue cannot be freed by this update */
             dispatch_queue_update(engine, queue);
     }
 }
@@ -284,7 +286,7 @@ struct budget_claim *dispatch_claim(struct dispatch_queue *queue)
     }
 }
 
-/* True if all places of its target are taken, by any engine. */
+/* True if all places of its target are in use, by this engine or others of the budget. */
 static bool dispatch_queue_is_full(struct dispatch_queue *queue)
 {
     const struct budget_claim *claim = dispatch_claim(queue);
@@ -348,7 +350,7 @@ void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
     queue->reason = reason;
 }
 
-/* A queue without timers is kept until its rate and pause may be forgotten. */
+/* Returns until when a queue without timers is kept, because its rate or its hold still matters. */
 static struct wall dispatch_kept_until(const struct engine *engine,
                                        const struct dispatch_queue *queue)
 {
@@ -359,7 +361,7 @@ static struct wall dispatch_kept_until(const struct engine *engine,
     return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0}, queue->held_until);
 }
 
-/* Asks for a place for each timer of a queue that may send, and for none of another queue. */
+/* Wants a place for each timer if the queue may send, otherwise none. */
 static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *queue,
                                   struct wall until)
 {

@@ -27,25 +27,26 @@
 
 /* Kind of a dispatch queue. */
 enum dispatch_kind {
-    DISPATCH_WEBHOOK, /* a tenant's webhooks to an origin: sends when it has room */
-    DISPATCH_BROKER,  /* a tenant's messages to a broker connection, within its limit */
-    DISPATCH_PULLED,  /* one priority of a built-in queue: sends when asked */
-    DISPATCH_OVERDUE, /* overdue timers, which move to other queues at a rate */
+    DISPATCH_WEBHOOK, /* a tenant's webhooks to an origin: sends when the budget has a place */
+    /* a tenant's messages over a broker connection, within the limit of the connection */
+    DISPATCH_BROKER,
+    DISPATCH_PULLED,  /* one priority of a built-in queue: sends when a worker pulls */
+    DISPATCH_OVERDUE, /* overdue timers, which move to the other queues at catch_up_rate */
     DISPATCH_KIND_COUNT,
 };
 
 /* A broker connection. Its limit is shared by the queues of all tenants, which take turns. */
 struct dispatch_connection {
     struct budget_claim claim;
-    struct list ready; /* queues that only wait for its limit */
+    struct list ready; /* queues that could send if the connection had a free place */
     uint64_t key;
     uint32_t queue_count;
-    size_t wanted; /* number of timers of `ready` */
+    size_t wanted; /* total of `wanted` of the queues in `ready` */
 };
 
 /* The leases of one tenant, whose queues share a limit. */
 struct dispatch_lessee {
-    struct budget_claim claim; /* on `leasing` while it has an unused place */
+    struct budget_claim claim; /* on `leasing` while it has unused places */
     uint64_t key;              /* hash of the tenant */
     uint32_t queue_count;
     size_t bytes; /* memory of its leased timers */
@@ -54,97 +55,105 @@ struct dispatch_lessee {
 /* Due timers of one tenant and origin, or of one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, earliest due time first */
-    /* BROKER: on its connection's list while it may send; PULLED: on `woken` until it is named */
+    /* BROKER: on the connection's list while the queue may send. PULLED: on `woken` until
+     * engine_take_woken has returned the queue */
     struct list link;
-    struct budget_claim claim;              /* WEBHOOK */
-    struct dispatch_connection *connection; /* BROKER */
-    struct dispatch_lessee *lessee;         /* PULLED */
+    struct budget_claim claim;              /* WEBHOOK only */
+    struct dispatch_connection *connection; /* BROKER only */
+    struct dispatch_lessee *lessee;         /* PULLED only */
     size_t wanted;                          /* places for all of its timers; 0 if it may not send */
     uint64_t key;
     enum dispatch_kind kind;
     uint32_t inflight;
-    size_t count, bytes; /* of `timers` */
+    size_t count, bytes; /* number of `timers`, and their memory in bytes */
     struct spill_backlog backlog;
-    /* earliest time at which it sends again, because its target is left alone */
+    /* earliest time of the next delivery, because the target failed; 0 if any */
     struct wall held_until;
     struct wall held_since;
-    struct wall failing_since;            /* first hold since its target answered last; 0 if none */
-    struct wall paused_until;             /* end of its pause; 0 if it is not paused */
-    struct wall pause_began, pause_ended; /* its last pause, while it had timers */
-    struct pace pace;                     /* valid if it has a rate */
-    tw_handle alarm;         /* alarm in the wheel for when it may send or be freed; or TW_NONE */
-    bool wants_alarm;        /* whether its alarm could not be set for want of memory */
-    enum wait_reason reason; /* reason why it does not send, or that it does */
+    /* time of the first hold since the target last answered; 0 if it answered since */
+    struct wall failing_since;
+    struct wall paused_until; /* end of its pause; 0 if it is not paused */
+    /* bounds of its last pause that overlapped with waiting timers */
+    struct wall pause_began, pause_ended;
+    struct pace pace;        /* unused if the queue has no rate */
+    tw_handle alarm;         /* wakes the queue when it may send or be freed; TW_NONE if not set */
+    bool wants_alarm;        /* the alarm is missing because memory ran out */
+    enum wait_reason reason; /* why the queue does not send, or that it may */
     struct wall reason_since;
-    uint32_t waited_ms[WAIT_SUMMED]; /* time spent with each reason; modulo 2^32 */
+    uint32_t waited_ms[WAIT_SUMMED]; /* total time spent with each reason; wraps at 2^32 */
     uint8_t name_size;
-    char name[QUEUE_FULL_NAME_SIZE_MAX]; /* PULLED: full name */
+    char name[QUEUE_FULL_NAME_SIZE_MAX]; /* PULLED: full name of the queue */
 };
 
 struct dispatch {
     struct map queues; /* key -> dispatch_queue */
     struct budget *budget;
-    bool is_budget_own; /* whether the budget belongs to this engine only */
+    bool is_budget_own; /* the budget belongs to this engine only */
     struct budget_member member;
     struct list asking;     /* claims that must ask for a new number of places */
     struct list placed;     /* claims with places and timers to send */
     struct map connections; /* key -> dispatch_connection */
-    uint32_t unproven;      /* webhooks in flight that began while their target was unproven */
-    struct map lessees;     /* key -> dispatch_lessee */
-    struct list leasing;    /* claims of lessees with unused places */
-    bool is_lease_named;    /* whether the queues for the places of `leasing` were named */
+    /* webhooks in flight that began while their target was unproven; see shares.h */
+    uint32_t unproven;
+    struct map lessees;  /* key -> dispatch_lessee, one for each tenant with queues */
+    struct list leasing; /* claims of lessees with unused places */
+    /* engine_take_woken has returned all queues that could use the places in `leasing` */
+    bool is_lease_named;
     struct list woken;
-    struct dispatch_queue *overdue; /* queue of that kind, or NULL */
-    bool alarms_wanted;             /* whether a queue lacks an alarm that it wants */
+    struct dispatch_queue *overdue; /* the DISPATCH_OVERDUE queue; NULL if there is none */
+    bool alarms_wanted;             /* some queue lacks an alarm that it needs */
     size_t queued, queued_bytes;    /* timers of all queues, and their memory */
-    size_t catching_up;             /* overdue timers among them */
+    size_t catching_up;             /* how many of `queued` are overdue */
     uint32_t inflight;
-    uint32_t pulled; /* deliveries bounded by pulled_max */
+    uint32_t pulled; /* number of leases and other pulled deliveries, limited by pulled_max */
     size_t pulled_bytes;
-    bool pull_refused; /* whether a pull was refused since there was room */
+    bool pull_refused; /* a pull was refused for want of room since leases_wake_all */
 };
 
 /* ---- dispatch_queue.c ---- */
 
-/* Name of a target's queue. */
+/* Identity of a dispatch queue: what its timers have in common. */
 struct dispatch_name {
     enum dispatch_kind kind;
     uint64_t key;
-    uint64_t tenant;                     /* WEBHOOK, PULLED: tenant of its shares */
-    uint64_t connection;                 /* BROKER */
-    struct bytes queue;                  /* PULLED: full name */
-    char room[QUEUE_FULL_NAME_SIZE_MAX]; /* memory of the name */
+    uint64_t tenant;     /* WEBHOOK, PULLED: tenant_key of the tenant that pays for the places */
+    uint64_t connection; /* BROKER: key of the connection */
+    struct bytes queue;  /* PULLED: full name */
+    char room[QUEUE_FULL_NAME_SIZE_MAX]; /* storage of `queue` */
 };
 
 void dispatch_name_of(const struct engine *engine, const struct timer *timer,
                       struct dispatch_name *ret_name);
 
-/* Returns the name of the queue of overdue timers. dispatch_is_overdue: whether a timer belongs
- * to it. */
+/* Returns the identity of the queue of overdue timers. dispatch_is_overdue: whether a timer belongs
+ * there. */
 void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *ret_name);
 bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer);
 
-/* Returns the queue of that name, and makes it if needed. NULL if out of memory. */
+/* Returns the queue with this identity, and makes it if needed. NULL if out of memory. */
 struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name);
 struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key);
 struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
                                             unsigned priority);
 
-/* Updates the lists and the alarm of a queue after any change, and frees it if it is of no use. */
+/* Updates the lists and the alarm of a queue after any change, and frees the queue if it is no
+ * longer needed. */
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue);
 
-/* Adds the time since the last change to the sum of its reason. */
+/* Adds the time since the last change to the total of the queue's reason, and sets the next
+ * reason. */
 void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
                             enum wait_reason reason);
 
-/* Returns why its timers wait, and when that may change; WALL_NEVER: with the next outcome. */
+/* Returns why the queue's timers wait, and the time at which that may change. WALL_NEVER: it can
+ * change only with the next outcome. */
 enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_queue *queue,
                                        struct wall *ret_until);
 
-/* Returns the claim by which a queue's timers get places; NULL for overdue ones. */
+/* Returns the claim by which a queue's timers get places; NULL for the queue of overdue timers. */
 struct budget_claim *dispatch_claim(struct dispatch_queue *queue);
 
-/* Sets the number of places that the claim shall have. */
+/* Sets the number of places that the claim wants; dispatch_ask passes it to the budget. */
 static inline void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim,
                                  size_t wanted)
 {
@@ -159,7 +168,8 @@ static inline void dispatch_want(struct dispatch *dispatch, struct budget_claim 
         list_remove(&claim->link);
 }
 
-/* Checks whether the queue is paused or was reset. Also called for its first timer. */
+/* Checks whether the queue is paused, or its target was reset. Also called when it gets its first
+ * timer. */
 void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue);
 
 static inline bool dispatch_queue_is_paused(const struct engine *engine,
@@ -168,16 +178,16 @@ static inline bool dispatch_queue_is_paused(const struct engine *engine,
     return queue->paused_until.ms > engine->now.ms;
 }
 
-/* Returns the rate in thousandths of a delivery a second; 0 if unlimited. */
+/* Returns the rate in thousandths of a delivery per second; 0 means unlimited. */
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue);
 
-/* True if its rate keeps it from sending now. */
+/* True if the queue's rate delays its next delivery. */
 bool dispatch_lacks_pace(struct engine *engine, struct dispatch_queue *queue);
 
-/* Handles its alarm. */
+/* Handles the queue's alarm. */
 void dispatch_queue_alarm(struct engine *engine, struct dispatch_queue *queue);
 
-/* Sets the missing alarms of queues. O(queues). */
+/* Sets the alarms that are missing for want of memory. O(queues). */
 void dispatch_set_alarms(struct engine *engine);
 
 static inline struct dispatch_queue *dispatch_next(const struct engine *engine, size_t *cursor)
@@ -192,17 +202,19 @@ static inline struct entry *dispatch_first(const struct dispatch_queue *queue)
 
 /* ---- leases.c ---- */
 
-/* Counts a new queue of the tenant; leases_part: one that is freed. Returns NULL if out of
- * memory. */
+/* Returns the tenant's lessee, and counts a queue that joins it. leases_part: a queue that is
+ * freed. Returns NULL if out of memory. */
 struct dispatch_lessee *leases_join(struct dispatch *dispatch, uint64_t tenant);
 void leases_part(struct dispatch *dispatch, struct dispatch_lessee *lessee);
 
-/* Has a place for the queue's first timer, of the tenant's and in memory. False if it waits for one
- * now. */
+/* True if the queue's first timer can be leased now: the tenant has a place and leased items have
+ * memory left. If there is no place, the claim waits for one. */
 bool leases_take_place(struct engine *engine, const struct dispatch_queue *queue);
 
-void leases_placed(struct engine *engine, struct budget_claim *claim); /* it has got a place */
-void leases_wake(struct engine *engine, struct dispatch_queue *queue); /* it has a timer */
+/* handles a claim that got places */
+void leases_placed(struct engine *engine, struct budget_claim *claim);
+/* marks the queue for engine_take_woken, because it has a timer */
+void leases_wake(struct engine *engine, struct dispatch_queue *queue);
 void leases_began(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry);
 void leases_ended(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry);
 
@@ -214,16 +226,16 @@ void leases_check(const struct engine *engine);
 
 /* ---- connections.c ---- */
 
-/* Counts a new queue of the connection; connections_part: one that is freed. Returns NULL if
- * out of memory. */
+/* Returns the connection, and counts a queue that joins it. connections_part: a queue that is
+ * freed. Returns NULL if out of memory. */
 struct dispatch_connection *connections_join(struct dispatch *dispatch, uint64_t key);
 void connections_part(struct dispatch *dispatch, struct dispatch_connection *connection);
 
-/* Notes that `wanted` timers of the queue wait only for the limit of its connection. Called
- * after each change. */
+/* Records that `wanted` timers of the queue wait only for a place of its connection. Called after
+ * each change. */
 void connections_want(struct engine *engine, struct dispatch_queue *queue, size_t wanted);
 
-/* Removes the queue that sends next from its list; NULL if none may. */
+/* Removes and returns the queue that sends next; NULL if none may send. */
 struct dispatch_queue *connections_next(struct dispatch_connection *connection);
 
 /* For tests: aborts unless every invariant holds. O(connections and their queues). */

@@ -8,10 +8,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Maximum of given-up firings that are reported one by one. */
+/* Maximum of given-up firings that are reported one by one; further ones are only counted. */
 enum { GIVEN_UP_MAX = 16 };
 
-/* Maximum of events that wait to be taken, usually more than a turn has. */
+/* Maximum of events that wait for engine_take_events; usually more than a turn produces. */
 enum { EVENTS_WAITING_ROOM = 16384 };
 
 struct effects {
@@ -21,9 +21,9 @@ struct effects {
     struct list events;
     size_t event_count;
     uint64_t events_lost;
-    struct list gone_reads; /* reads that are back and to be freed */
+    struct list gone_reads; /* reads that were handled, to be freed in the next turn */
     size_t reads_out;
-    uint64_t tickets; /* number of reads of single timers so far */
+    uint64_t tickets; /* number of reads of single timers so far; the last ticket */
 };
 
 struct effects *effects_create(void)
@@ -60,7 +60,7 @@ static void effects_free_deliveries(struct list *deliveries)
 
 void effects_free_gone(struct effects *effects)
 {
-    assert(list_is_empty(&effects->replies)); /* they may show timers that are freed here */
+    assert(list_is_empty(&effects->replies)); /* replies may show timers that are freed here */
     for (struct list *link; (link = list_pop(&effects->gone_reads));)
         effects_free_read(list_item(link, struct engine_read, link));
 }
@@ -69,7 +69,7 @@ void effects_destroy(struct effects *effects)
 {
     if (!effects)
         return;
-    list_init(&effects->replies); /* the caller owns them, taken or not */
+    list_init(&effects->replies); /* the caller owns the replies that are left */
     effects_free_gone(effects);
     for (struct list *link; (link = list_pop(&effects->reads));)
         effects_free_read(list_item(link, struct engine_read, link));
@@ -142,7 +142,7 @@ void effects_recorded(struct engine *engine, struct delivery *delivery, enum err
 {
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     assert(delivery->wants_record);
-    delivery->timer = NULL; /* it is no longer lent */
+    delivery->timer = NULL; /* the timer is no longer lent */
     delivery->recorded = result;
     list_init(&delivery->link);
     list_push(&engine->effects->recorded, &delivery->link);
@@ -157,7 +157,7 @@ void effects_given_up(struct engine *engine, const struct timer *timer, struct w
         struct given_up *given_up = given_up_create(timer, next);
 
         if (!given_up)
-            return; /* the metric counts it */
+            return; /* a metric counts the events that are dropped */
         list_push(&effects->given_up, &given_up->link);
         effects->given_up_count++;
     } else {

@@ -1,4 +1,5 @@
-/* The turns of an engine: what happened goes down to the modules, and what they found goes on. */
+/* The turns of an engine: passes what happened to the modules, and what they found on to each
+ * other. */
 #include "engine/engine_core.h"
 
 #include "base/check.h"
@@ -18,7 +19,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define RECENT_SHARE 2 /* divisor of near_bytes_max for timers that left memory */
+/* near_bytes_max divided by this is for timers kept after they left memory (recent.h) */
+#define RECENT_SHARE 2
 
 static bool engine_create_modules(struct engine *engine, const struct storage_meta *meta)
 {
@@ -50,7 +52,7 @@ struct engine *engine_create(const struct engine_options *options, const struct 
 
     assert(now.ms > 0 && now.ms < WALL_NEVER.ms);
     assert(options->window_ms > 0 && options->scan_rows_max > 0);
-    assert(options->near_bytes_max >= 16); /* spill.c divides it by 16 */
+    assert(options->near_bytes_max >= 16); /* because spill.c divides it by 16 */
     if (!engine)
         return NULL;
     engine->options = *options;
@@ -127,7 +129,7 @@ void engine_begin(struct engine *engine, struct wall now)
     bool went_back = now.ms < engine->now.ms;
 
     assert(!engine->is_in_turn);
-    assert(!effects_has_replies(engine->effects)); /* they may show timers that are freed here */
+    assert(!effects_has_replies(engine->effects)); /* replies may show timers that are freed here */
     engine->is_in_turn = true;
     engine->now = now;
     entries_free_gone(engine->entries);
@@ -155,8 +157,9 @@ static void engine_raise_watermark(struct engine *engine)
     assert(watermark_at(engine).ms < WALL_NEVER.ms);
 }
 
-/* Runs one scan at a time, because rows of an older scan may be of entries that were evicted
- * since. The kinds of scans take turns. */
+/* Begins at most one scan, because entries may be evicted between scans: a scan that began
+ * before an eviction could return the row of that entry as it was earlier. The kinds of scans
+ * take turns. */
 static void engine_scan(struct engine *engine)
 {
     assert(!window_is_reading(engine) && !entries_has_evictable(engine->entries));
@@ -223,7 +226,7 @@ void engine_committed(struct engine *engine, struct storage_batch *batch)
         watermark_all_durable(engine);
 }
 
-/* Takes a page of the window, or of the scan for spilled timers. */
+/* Handles a page of the read ahead, or of the scan for spilled timers. */
 static void engine_take_page(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -244,12 +247,13 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
             if (entry)
                 commands_resume(engine, entry);
         }
-        page->count = 0; /* the timers are taken; the read frees the array */
+        page->count = 0; /* the timers have new owners; the read frees the array */
         break;
     }
 }
 
-/* Takes the rows that the second scan found: they are due, or the rules of their zone changed. */
+/* Handles the rows that the second scan found: they are overdue, or the rules of their zone
+ * changed. */
 static void engine_take_missed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -268,10 +272,10 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
         if (entry)
             outcome_moves(engine, entry, due);
         else
-            timer_free(timer); /* dispatch will handle it */
+            timer_free(timer); /* the timer in memory is newer, and dispatch handles it */
     }
     if (read->result == ERROR_NONE)
-        page->count = 0; /* the timers are taken; the read frees the array */
+        page->count = 0; /* the timers have new owners; the read frees the array */
 }
 
 void engine_read_done(struct engine *engine, struct engine_read *read)
@@ -302,7 +306,8 @@ void engine_delivered(struct engine *engine, struct delivery *delivery)
     assert(delivery->epoch == engine->epoch);
     assert(entry && entry->timer == delivery->timer && entry->phase == ENTRY_INFLIGHT);
     assert(engine->is_in_turn);
-    assert(!effects_has_replies(engine->effects)); /* a reply that shows it must not show more */
+    /* a reply that shows the timer must show it as it was */
+    assert(!effects_has_replies(engine->effects));
     history_returned(engine->history, delivery, engine->now);
     dispatch_returned(engine, entry, &delivery->outcome);
     if (delivery->outcome.result == DELIVERY_RETURNED) {

@@ -57,72 +57,75 @@ struct budget;
 struct engine_options {
     uint16_t partition;
     uint64_t window_ms; /* how far ahead timers are kept in memory */
-    /* limit of the memory of timers. At it loading pauses, and a create or patch that needs more
-     * is refused with OVERLOADED. Half as much more is for later timers that were recently
-     * created or named with a key */
+    /* Limit of the memory of timers in bytes. At the limit loading pauses, and a create or patch
+     * that needs more is refused with OVERLOADED. Half as much again is allowed for later timers
+     * that were recently created or named with a key. */
     uint64_t near_bytes_max;
     uint64_t pending_max; /* limit of live timers; beyond it TOO_MANY. 0 for none */
-    /* live timers of all engines that share the limit, changed on any thread, borrowed. The
-     * caller has added meta.pending of each. NULL if the limit is for this engine alone */
+    /* Number of live timers of all engines that share pending_max; changed on any thread, borrowed.
+     * The caller has added meta.pending of each engine. NULL if pending_max applies to this engine
+     * alone. */
     _Atomic uint64_t *pending_all;
-    /* places in flight that all engines of the node share, borrowed, in place of this engine's
-     * limits: inflight_max, those of a target and a broker, pulled_max. NULL if it has its own */
+    /* Places in flight that all engines of the node share, borrowed. It replaces this engine's own
+     * limits: inflight_max, target_inflight_max, broker_inflight_max and pulled_max. NULL if the
+     * engine keeps to its own. */
     struct budget *budget;
-    /* called when the budget has given this engine a place, so that a turn is due
-     * (engine_wake_at). On any thread, under the lock of the budget, also while the engine is
-     * made or ends. NULL for never */
+    /* Called when the budget has given this engine a place, so that a turn is due (engine_wake_at).
+     * Runs on any thread, under the lock of the budget, possibly while the engine is made or
+     * destroyed. NULL disables it. */
     void (*wake)(void *context);
     void *wake_context;
     uint32_t inflight_max; /* limit of webhooks in flight */
     /* limit of webhooks in flight to one origin (scheme, host, port) */
     uint32_t target_inflight_max;
-    /* limit of deliveries in flight to one broker connection; not counted above, because the
-     * operator names the connections */
+    /* limit of deliveries in flight over one broker connection. inflight_max does not count them,
+     * because the operator chooses the connections */
     uint32_t broker_inflight_max;
-    /* limit of webhooks to one origin in a thousand seconds; 0 for none */
+    /* limit of webhooks to one origin, in thousandths of a delivery per second; 0 disables it */
     uint64_t target_rate;
-    /* limit of overdue deliveries (ENGINE_OVERDUE_MS) in a thousand seconds, except those of
-     * queues; 0 for none */
+    /* limit of overdue deliveries (ENGINE_OVERDUE_MS) except those of queues, in thousandths of a
+     * delivery per second; 0 disables it */
     uint64_t catch_up_rate;
-    /* limit of pulled deliveries, not counted above; they take at most a quarter of
+    /* limit of pulled deliveries, which inflight_max does not count; they use at most a quarter of
      * near_bytes_max */
     uint32_t pulled_max;
     uint32_t scan_rows_max;  /* maximum of rows of one read ahead */
-    uint64_t retain_ms;      /* time for which a final state is answered with GONE */
+    uint64_t retain_ms;      /* time for which a command for a final timer is answered with GONE */
     uint64_t dead_retain_ms; /* time for which a dead letter is kept and can be redriven */
-    /* whether tenants share near_bytes_max and pending_max (base/share.h) */
+    /* tenants divide near_bytes_max and pending_max among them (base/share.h) */
     bool is_divided;
     /* limit of the memory of dead letters; beyond it the oldest are dropped */
     uint64_t dead_bytes_max;
     uint64_t watermark_interval_ms; /* interval at which a moved watermark is written */
     uint64_t storage_retry_ms;      /* pause after a failed batch or read */
-    uint64_t second_scan_ms;        /* interval of walks of second_scan.h; 0 for none */
+    uint64_t second_scan_ms; /* interval between the walks of second_scan.h; 0 disables them */
     /* delay that collects final records into one batch. A waiting client cuts it short. 0
      * disables it */
     uint64_t ends_pace_ms;
     size_t history_max;       /* number of recent deliveries whose lateness is explained */
-    uint64_t seed;            /* seed of the jitter */
+    uint64_t seed;            /* seed of the jitter of retries */
     struct zone_source zones; /* zones of recurring timers */
-    /* whether events (feed_event.h) are wanted; set on any thread, borrowed. NULL for no */
+    /* true while events (feed_event.h) are wanted; set on any thread, borrowed. NULL means never */
     const atomic_bool *is_watched;
-    /* while set no delivery begins from the next turn on; set on any thread, borrowed. NULL for
+    /* while true, no delivery begins from the next turn on; set on any thread, borrowed. NULL means
      * never */
     const atomic_bool *is_held;
-    /* paused queues and targets, and targets that were reset; applied from the next turn on, and
-     * after the answer to a survey. Set on any thread, borrowed. NULL for none */
+    /* paused queues and targets, and reset targets. Changes apply from the next turn on, and after
+     * the answer to a survey. Set on any thread, borrowed. NULL means none */
     struct target_pause_board *pauses;
-    /* live timers of all engines by tenant, borrowed, including those that the storage has. NULL
-     * if not counted */
+    /* Live timers of all engines by tenant, including those that the storage has; borrowed. NULL
+     * disables the count. */
     struct tenant_counts *tenant_counts;
-    /* Those of this engine alone, borrowed, for no other thread while the engine exists. NULL if
-     * not counted. */
+    /* Live timers of this engine alone by tenant; borrowed, and used by no other thread while the
+     * engine exists. NULL disables the count. */
     struct tenant_counts *tenant_counts_own;
-    /* Live timers of other nodes, which count for pending_max too; set on any thread, borrowed.
-     * NULL if there are none. */
+    /* number of live timers on other nodes, which pending_max includes; set on any thread,
+     * borrowed. NULL means none */
     const _Atomic uint64_t *pending_others;
 };
 
-/* A timer found due this late is overdue: after an outage, not because of a busy moment. */
+/* Lateness from which a timer is overdue. It is longer than what a busy moment causes, so it shows
+ * an outage. */
 #define ENGINE_OVERDUE_MS 1000
 
 #define ENGINE_OPTIONS_DEFAULT                                                  \
@@ -148,29 +151,30 @@ enum engine_read_kind {
 };
 
 struct engine_read {
-    struct list link;      /* the holder's */
-    struct turn_link turn; /* the reader's */
-    uint64_t tenant; /* tenant_key of the tenant whose reads take turns; 0 for the engine's own */
+    struct list link;      /* list of whoever holds the read */
+    struct turn_link turn; /* place of the read among those of its tenant; for the reader */
+    uint64_t tenant; /* tenant_key by which reads take turns; 0 for reads of the engine's own */
     enum engine_read_kind kind;
     struct timer_id id;
     struct storage_scan scan;
-    bool goes_on; /* if a page is empty, the reader may go on to the next one */
+    bool goes_on; /* if a page is empty, the reader may continue with the next one by itself */
     struct storage_lookup lookup;
-    /* Set by the reader; the engine takes them. */
+    /* Results, set by the reader. The engine takes ownership of them. */
     enum error_code result;
-    struct error error; /* cause, for the log */
+    struct error error; /* cause of a failure, for the log */
     struct timer *timer;
     struct storage_page page;
     struct storage_names names;
-    struct command *command_; /* the engine's: command that it serves, or NULL */
-    uint64_t ticket_;         /* the engine's: ticket of the entry that waits for it */
+    /* private to the engine: command that needs the read; NULL if none does */
+    struct command *command_;
+    uint64_t ticket_; /* private to the engine: ticket of the entry that waits for the read */
 };
 
-/* Performs a read. */
+/* Performs a read of any kind, and sets its results. */
 void engine_read_perform(struct engine_read *read, struct storage *storage);
 
-/* True if the read returned an empty page that is not the last, and is to be performed again
- * from the end of that page before it goes back to the engine. */
+/* True if the read returned an empty page that is not the last one. It then starts after that page,
+ * and is to be performed again before it is handed to the engine. */
 bool engine_read_is_repeated(struct engine_read *read);
 
 uint16_t engine_read_partition(const struct engine_read *read);
@@ -180,29 +184,31 @@ uint16_t engine_read_partition(const struct engine_read *read);
 struct engine *engine_create(const struct engine_options *options, const struct storage_meta *meta,
                              struct wall now);
 
-/* Frees it with every timer in memory. What it lent must be back, or never be used again. */
+/* Frees the engine with every timer in memory. Work that it handed out must have been returned, or
+ * never be used again. */
 void engine_destroy(struct engine *engine);
 
 /* ---- what happened ---- */
 
-/* Begins a turn, whose time is `now`. A turn without other calls lets time pass: call it at
- * engine_wake_at, after the clock has stepped back, and at any time. */
+/* Begins a turn at time `now`. A turn without other calls lets time pass; it is due at
+ * engine_wake_at and after a step back of the clock, and allowed at any time. */
 void engine_begin(struct engine *engine, struct wall now);
 
-/* Ends a turn: delivers due timers, requests reads, and evicts timers that are not needed. */
+/* Ends a turn: delivers due timers, requests reads, and evicts timers that are not needed in
+ * memory. */
 void engine_end(struct engine *engine);
 
-/* Call these between engine_begin and engine_end. */
+/* The functions up to engine_drain are called between engine_begin and engine_end. */
 void engine_submit(struct engine *engine, struct command *command);
 
-/* Takes back a batch; `batch->result` is its result. */
+/* Handles the result of a batch, in `batch->result`, and takes ownership of the batch. */
 void engine_committed(struct engine *engine, struct storage_batch *batch);
 
 void engine_read_done(struct engine *engine, struct engine_read *read);
 
 void engine_delivered(struct engine *engine, struct delivery *delivery);
 
-/* Begins no new deliveries; those in flight may come back. For a clean stop. */
+/* Begins no new deliveries; outcomes of those in flight are still accepted. For a clean stop. */
 void engine_drain(struct engine *engine);
 
 /* ---- what to do ---- */
@@ -218,32 +224,31 @@ struct delivery *engine_take_recorded(struct engine *engine);
 struct given_up *engine_take_given_up(struct engine *engine);
 
 /* Appends the events since the last call to `ret_events` (struct feed_event), oldest first; the
- * caller destroys them. Returns how many more it could not keep. */
+ * caller destroys them. Returns the number of further events, which were dropped. */
 uint64_t engine_take_events(struct engine *engine, struct list *ret_events);
 
 /* ---- queues ---- */
 
 /* Returns the due time of the timer that engine_pull would return. False if none waits in this
- * queue with this priority, or the queue is paused. Queues have their full names here
- * (queue_target.h). */
+ * queue with this priority, or the queue is paused. `queue` is a full name (queue_target.h). */
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due);
 
-/* Walks the timers in the order of engine_pull: start with *cursor NULL, and call nothing else
- * meanwhile. Returns false at the end. `ret_bytes` is the timer's memory. */
+/* Walks the timers in the order of engine_pull. The first call has *cursor NULL; no other function
+ * may be called in between. Returns false at the end. `ret_bytes` is the timer's memory. */
 bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
                       const void **cursor, struct wall *ret_due, size_t *ret_bytes);
 
-/* Hands out the first timer of this queue and priority, in a turn. NULL if none waits, the queue
- * is paused, or a limit of leases is reached. */
+/* Hands out the first timer of this queue and priority, during a turn. NULL if none waits, the
+ * queue is paused, or a limit of leases is reached. */
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority);
 
-/* Ends the pulls that follow engine_take_woken: an unused place goes to other engines. */
+/* Ends the pulls that follow engine_take_woken. Unused places go to other engines. */
 void engine_end_pulls(struct engine *engine);
 
-/* Names the queues, one at a time, that have something to pull since they were last named, or
- * whose pull was refused for want of room that there may be now. The text is valid until the
- * next call of the engine. */
+/* Returns a queue that has got something to pull since this function last returned it, or whose
+ * refused pull could now succeed. False if there is none. The text is valid until the next call of
+ * the engine. */
 bool engine_take_woken(struct engine *engine, struct bytes *ret_queue);
 
 /* Returns when to begin the next turn; WALL_NEVER if only an event can change something. */
@@ -254,7 +259,7 @@ struct wall engine_wake_at(const struct engine *engine);
 /* True between engine_begin and engine_end. */
 bool engine_is_in_turn(const struct engine *engine);
 
-/* True if recovery has read its first page: the storage answers, and overdue timers are being
+/* True if recovery has read its first page, so that the storage works and overdue timers are being
  * delivered. */
 bool engine_is_ready(const struct engine *engine);
 
@@ -263,22 +268,22 @@ bool engine_is_idle(const struct engine *engine);
 
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
 
-/* Waiting timers in memory: a tenant's webhooks to one origin, or items of one queue and
- * priority. */
+/* Number of timers that wait in memory: a tenant's webhooks to one origin, or items of one queue
+ * and priority. */
 struct engine_waiting {
     struct bytes tenant;
     struct bytes queue; /* full name of the queue; empty for webhooks */
-    size_t count;       /* over 0 */
-    struct wall oldest; /* due time of the first */
+    size_t count;       /* at least 1 */
+    struct wall oldest; /* due time of the first of them */
 };
 
-/* Calls `tell` for each queue with waiting timers; `waiting` is valid during the call.
+/* Calls `tell` for each dispatch queue with waiting timers; `waiting` is valid during the call.
  * O(queues). */
 void engine_tell_waiting(const struct engine *engine,
                          void (*tell)(void *context, const struct engine_waiting *waiting),
                          void *context);
 
-/* Returns the memory of a timer in an engine, in bytes. */
+/* Returns the memory that an engine uses for a timer, in bytes. */
 size_t engine_footprint(const struct timer *timer);
 
 /* For tests: aborts unless every invariant holds. O(timers in memory). */

@@ -31,20 +31,22 @@
 
 struct engine {
     struct engine_options options;
-    struct wall now;     /* time of this turn, or of the last */
-    struct wall started; /* time of its creation */
+    struct wall now;     /* time of the current or last turn */
+    struct wall started; /* time at which the engine was made */
     bool is_in_turn;
-    bool is_draining;                   /* begins no delivery and no read ahead */
-    bool is_held;                       /* begins no delivery, in this turn or the last */
-    struct wall held_began, held_ended; /* begin and end of the last hold; 0 if never */
+    bool is_draining; /* engine_drain was called: no delivery and no read ahead begins */
+    bool is_held;     /* maintenance: no delivery begins in the current or last turn */
+    struct wall held_began, held_ended; /* bounds of the last maintenance; 0 if there was none */
     bool was_dead_scan;                 /* whether the last scan was for dead letters */
     uint64_t epoch;                     /* epoch of ids, deliveries and batches */
     uint64_t serials;                   /* number of timers made in this epoch */
     struct random random;
-    struct target_pauses *pauses; /* pauses as of this turn or the last; NULL for none */
-    struct target_pauses *resets; /* likewise */
+    /* paused queues and targets as of the current or last turn; NULL if there are none */
+    struct target_pauses *pauses;
+    /* reset targets as of the current or last turn; NULL if there are none */
+    struct target_pauses *resets;
     uint64_t pauses_version;
-    struct engine_stats stats; /* counters; the modules have the gauges */
+    struct engine_stats stats; /* counters; the modules fill in the gauges */
 
     struct commands *commands;
     struct lookup *lookup;

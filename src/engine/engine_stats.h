@@ -14,10 +14,10 @@
 
 /* What a late timer waits for, in the order of the metrics. */
 enum overdue_kind {
-    OVERDUE_WEBHOOK, /* targets, including log: */
+    OVERDUE_WEBHOOK, /* targets that are not queues, including log: */
     OVERDUE_BROKER,
     OVERDUE_QUEUE,
-    OVERDUE_CATCH_UP, /* held back by catch_up_rate_max */
+    OVERDUE_CATCH_UP, /* the rate catch_up_rate_max */
     OVERDUE_KIND_COUNT,
 };
 
@@ -25,12 +25,14 @@ struct engine_stats {
 #define X(id, field, ...) uint64_t field;
     METRIC_ENGINE_LIST(X)
 #undef X
-    uint64_t ready[OVERDUE_KIND_COUNT]; /* due timers in memory that wait, by kind */
+    uint64_t ready[OVERDUE_KIND_COUNT]; /* due timers that wait in memory, by kind */
     uint64_t held[WAIT_REASONS];        /* the same timers, by the reason why they wait */
-    /* Due time of the latest timer, by kind; 0 if none is late. */
+    /* Due time of the timer that is late by the most, by kind; 0 if none is late. */
     struct wall oldest_overdue[OVERDUE_KIND_COUNT];
-    struct wall watermark; /* of this engine; not summed, like the next field */
-    struct wall frontier;  /* all timers due before it are in memory */
+    /* earliest position of a live timer, of this engine only. This field and the next one are not
+     * added up */
+    struct wall watermark;
+    struct wall frontier; /* all timers due before it are in memory */
 };
 
 /* Adds the counters and gauges of one engine to a sum; the oldest overdue is the earlier of

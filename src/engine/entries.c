@@ -15,17 +15,17 @@ struct entries {
     struct list busy;      /* LOADING, WRITING, INFLIGHT */
     struct list evictable; /* EVICTABLE */
     struct list gone;      /* ABSENT entries to be freed */
-    struct timer *retired; /* chain by `next` of timers to be freed */
+    struct timer *retired; /* timers to be freed, linked by `next` */
     size_t near_bytes;
     bool counts_tenants;
     struct tenant_tallies tenants; /* near_bytes by tenant, if counts_tenants */
-    struct recent *recent;         /* timers that left memory, as the storage has them */
+    struct recent *recent;         /* timers that left memory, equal to their rows */
     struct live *live;
 };
 
 #define TO(phase) (1u << ENTRY_##phase)
 
-/* Allowed next phases, by phase. */
+/* For each phase, a bit for each phase that may follow it. */
 static const unsigned entries_transitions[ENTRY_PHASE_COUNT] = {
     [ENTRY_ABSENT] = TO(LOADING) | TO(WRITING),
     [ENTRY_LOADING] =
@@ -138,7 +138,7 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
     assert(to == ENTRY_WRITING || !(entry->flags & ENTRY_IS_SPILLING));
     assert(entry->phase < ENTRY_PHASE_COUNT && to < ENTRY_PHASE_COUNT);
     assert(entries_transitions[entry->phase] & 1u << to);
-    (void)entries_transitions; /* unused without assertions */
+    (void)entries_transitions; /* not used if assertions are off */
 
     list_remove(&entry->link);
     if (to == ENTRY_ABSENT && entry->phase == ENTRY_LOADING)
@@ -157,7 +157,7 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
     case ENTRY_ABSENT:
         entries_remove(entries, entry);
         break;
-    default: /* SCHEDULED is on no list, QUEUED on its queue's */
+    default: /* SCHEDULED entries are on no list, QUEUED ones on that of their queue */
         break;
     }
 }

@@ -29,8 +29,8 @@
 
 enum entry_phase {
     ENTRY_ABSENT,    /* not in the map */
-    ENTRY_LOADING,   /* its row is being read: the timer is a placeholder */
-    ENTRY_WRITING,   /* in a batch; no command changes it */
+    ENTRY_LOADING,   /* the row is being read; `timer` is a placeholder */
+    ENTRY_WRITING,   /* in a batch; no command may change it */
     ENTRY_SCHEDULED, /* in the wheel */
     ENTRY_QUEUED,    /* due, in a dispatch queue */
     ENTRY_INFLIGHT,  /* being delivered; its timer is lent */
@@ -39,14 +39,15 @@ enum entry_phase {
 };
 
 enum entry_flag {
-    ENTRY_IS_COUNTED = 1 << 0,   /* its memory is counted in entries_near_bytes */
-    ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: the timer's state was RETRYING before */
+    ENTRY_IS_COUNTED = 1 << 0,   /* entries_near_bytes includes its memory */
+    ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: the timer's state was RETRYING before the delivery */
     ENTRY_IS_SPILLING = 1 << 2,  /* WRITING because it was spilled */
-    ENTRY_IS_FORGOTTEN = 1 << 3, /* a dead letter that is being deleted */
-    ENTRY_IS_UNPROVEN = 1 << 4,  /* INFLIGHT: its target was unproven (shares.h) when it began */
-    /* created or named with a key by a client, which may name it again */
+    ENTRY_IS_FORGOTTEN = 1 << 3, /* a dead letter whose deletion is being written */
+    /* INFLIGHT: its target was unproven (shares.h) when the delivery began */
+    ENTRY_IS_UNPROVEN = 1 << 4,
+    /* created or named with a key by a client, which is likely to name it again */
     ENTRY_WAS_NAMED = 1 << 5,
-    /* WRITING: its message is in a transaction that waits for the write */
+    /* WRITING: its message is in a transaction that is committed with this write */
     ENTRY_HAS_MESSAGE = 1 << 6,
 };
 
@@ -54,100 +55,107 @@ enum entry_flag {
 struct entry {
     struct timer *timer;
     struct timer
-        *successor; /* WRITING by a command: replaces `timer` when it is durable; or NULL */
-    /* WRITING: new timer that reports its outcome, written with it; or NULL */
+        /* WRITING by a command: the changed copy that replaces `timer` when durable; otherwise
+         * NULL */
+        *successor;
+    /* WRITING: new timer that reports the outcome, written in the same batch; otherwise NULL */
     struct entry *report;
-    /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless another module has it
-     * on its own. QUEUED: on its queue's */
+    /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless another module has moved
+     * it to its own. QUEUED: on the list of its queue */
     struct list link;
-    struct list waiters; /* LOADING, WRITING: commands that wait for the end of the phase */
+    struct list waiters; /* LOADING, WRITING: commands that wait for the phase to end */
     union {
-        uint64_t wheel_handle; /* SCHEDULED */
-        uint64_t ticket;       /* LOADING: ticket of the read that it waits for */
-        uint32_t waited_ms[4]; /* QUEUED: its queue's sums by reason when it joined */
+        uint64_t wheel_handle; /* SCHEDULED: place in the wheel */
+        uint64_t ticket;       /* LOADING: ticket of the read that will bring the row */
+        uint32_t waited_ms[4]; /* QUEUED: its queue's `waited_ms` when it was queued */
     };
-    struct wall row_at;        /* position of its row; 0 if it has none */
-    struct wall loaded;        /* time at which it was read; 0 if it was made here */
-    struct wall found_due;     /* QUEUED, INFLIGHT: time at which it was found due */
-    uint64_t queue;            /* QUEUED, INFLIGHT: key of its dispatch queue */
-    struct live_mark live;     /* how its timer is counted; entries_show and entries_take_in */
-    struct delivery *recorded; /* WRITING: given back when the write is durable; or NULL */
-    uint32_t flags;            /* bits of enum entry_flag */
-    uint8_t phase;             /* enum entry_phase; only entries_set_phase changes it */
-    /* WRITING: event for the feed when it is durable (enum feed_kind); NONE: by the write's
-     * purpose */
+    struct wall row_at; /* position of its row; 0 if it has none */
+    /* time at which its row was read; 0 if the timer was made by this engine */
+    struct wall loaded;
+    struct wall found_due; /* QUEUED, INFLIGHT: time at which it was found due */
+    uint64_t queue;        /* QUEUED, INFLIGHT: key of its dispatch queue */
+    /* how live.h counts its timer; changed by entries_show and entries_take_in */
+    struct live_mark live;
+    /* WRITING: delivery that goes back to its sender when the write has a result; otherwise NULL */
+    struct delivery *recorded;
+    uint32_t flags; /* bits of enum entry_flag */
+    uint8_t phase;  /* enum entry_phase; only entries_set_phase changes it */
+    /* WRITING: event for the feed when durable (enum feed_kind); NONE if the purpose of the write
+     * decides */
     uint8_t outcome;
 };
 
 struct entries;
 
-/* Returns NULL if out of memory. `recent_bytes_max` is for timers that left memory (recent.h). */
+/* Makes an empty map; NULL if out of memory. `recent_bytes_max` limits the memory of timers that
+ * are kept after they left the map (recent.h). */
 struct entries *entries_create(size_t recent_bytes_max);
 
-/* Begins to count the memory of each tenant too. Call before the first entry. */
+/* Enables counting the memory of each tenant. Called before the first entry. */
 void entries_count_tenants(struct entries *entries);
 
 /* Frees every entry with its timers and its recorded delivery. */
 void entries_destroy(struct entries *entries);
 
-/* Makes an entry for a timer, in phase LOADING or WRITING, and takes the timer. Returns NULL if
- * out of memory; the caller keeps the timer. */
+/* Makes an entry for a timer, in phase LOADING or WRITING, and takes ownership of the timer.
+ * Returns NULL if out of memory; then the caller still owns the timer. */
 struct entry *entries_add(struct entries *entries, struct timer *timer, enum entry_phase phase);
 
 /* Returns NULL if the timer is not in memory. */
 struct entry *entries_find(const struct entries *entries, uint64_t serial);
 
-/* Moves an entry to another phase, and off any list of the old one. LOADING, WRITING and
- * INFLIGHT go onto the list of the busy. ABSENT entries leave the map, and entries_free_gone
+/* Moves an entry to another phase, and off any list of the old one. LOADING, WRITING and INFLIGHT
+ * entries go onto the list of entries_busy. ABSENT entries leave the map, and entries_free_gone
  * frees them. */
 void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_phase to);
 
-/* Replaces the entry's timer, which stays until entries_free_gone. */
+/* Replaces the entry's timer. The old one stays valid until entries_free_gone. */
 void entries_replace(struct entries *entries, struct entry *entry, struct timer *timer);
 
-/* Keeps a timer without an entry, which a reply may show, until entries_free_gone. */
+/* Keeps a timer that has no entry valid until entries_free_gone, because a reply may show it. */
 void entries_retire(struct entries *entries, struct timer *timer);
 
-/* Counts the entry's memory against the limit, or no longer. Both may be repeated. */
+/* Counts the entry's memory towards the limit; entries_uncount: no longer. A repeated call has no
+ * effect. */
 void entries_count(struct entries *entries, struct entry *entry);
 void entries_uncount(struct entries *entries, struct entry *entry);
 
-/* Makes all EVICTABLE entries ABSENT. Live timers that WAS_NAMED are kept without an entry
- * (recent.h) while there is room. */
+/* Makes all EVICTABLE entries ABSENT. Live timers with ENTRY_WAS_NAMED are kept in recent.h while
+ * there is room. */
 void entries_evict(struct entries *entries);
 
-/* Takes the kept timer with this key, to give it an entry; NULL if there is none. It is the only
- * live one with the key. */
+/* Returns the kept timer with this key, which the caller gives an entry; NULL if there is none. No
+ * other live timer has the key. */
 struct timer *entries_recall(struct entries *entries, struct name_space space, struct bytes key);
 
 /* Frees retired timers and ABSENT entries. */
 void entries_free_gone(struct entries *entries);
 
-/* Returns the memory of all counted entries, in bytes. */
+/* Returns the memory of all entries with ENTRY_IS_COUNTED, in bytes. */
 size_t entries_near_bytes(const struct entries *entries);
 
-/* True if a timer of the tenant may take this many more bytes, of `max` for all, where `held` of
- * its bytes are counted already. */
+/* True if the tenant may use `needed` more bytes for a timer. `max` is the limit for all tenants;
+ * `held` bytes of the timer are counted already. */
 bool entries_have_room(const struct entries *entries, struct bytes tenant, size_t max, size_t held,
                        size_t needed);
 
-/* Counts the entry's timer (live.h) as it is now: durable, or in delivery. */
+/* Counts the entry's timer in live.h as it is now: durable, or in delivery. */
 void entries_show(struct entries *entries, struct entry *entry);
 
-/* Counts the entry's timer, which was read. */
+/* Counts the entry's timer in live.h after its row was read. */
 void entries_take_in(struct entries *entries, struct entry *entry);
 
-/* Returns the counts of live timers. */
+/* Returns the counts of live timers by tenant, state and origin. */
 struct live *entries_live(const struct entries *entries);
 
 size_t entries_size(const struct entries *entries);
 bool entries_has_evictable(const struct entries *entries);
 
-/* LOADING, WRITING and INFLIGHT entries, except those on another module's list. */
+/* Returns the LOADING, WRITING and INFLIGHT entries, except those on another module's list. */
 const struct list *entries_busy(const struct entries *entries);
 
-/* Walks all entries in no order: start with *cursor 0; NULL at the end. None may be added or
- * removed between calls. */
+/* Walks all entries in no order. The first call has *cursor 0; NULL is the end. No entry may be
+ * added or removed between calls. */
 struct entry *entries_next(const struct entries *entries, size_t *cursor);
 
 /* For tests: aborts unless every invariant holds. */

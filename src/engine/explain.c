@@ -9,8 +9,8 @@
 
 #include <assert.h>
 
-/* Explains a row that only the storage has. It is read when the frontier, half a window or more
- * ahead of the time, reaches it. */
+/* Explains a timer that is only on disk. Its row is read when the frontier reaches it, at least
+ * half a window before its time. */
 static void explain_on_disk(const struct engine *engine, const struct timer *timer,
                             struct explained *explained)
 {

@@ -32,10 +32,10 @@ enum wait_reason {
 /* Returns the name of a reason, as the API has it. */
 const char *wait_text(enum wait_reason reason);
 
-/* Number of reasons from the first on whose times each dispatch queue sums up. */
+/* Number of reasons, from the first, for which each dispatch queue adds up its waiting time. */
 #define WAIT_SUMMED (WAIT_RATE + 1)
 
-/* Causes of a firing's lateness, in order. X(NAME, text, words behind "because of") */
+/* Causes of a firing's lateness, in order of time. X(NAME, text, words after "because of") */
 #define LATENESS_LIST(X)                                                      \
     X(RETRIES, "retries", "earlier attempts")                                 \
     X(SET_LATE, "set_late", "a due time that was past when it was set")       \
@@ -65,12 +65,12 @@ enum lateness_stage {
 /* Returns the name of a cause, as the API has it. */
 const char *lateness_text(enum lateness_stage stage);
 
-/* Returns a cause as words that follow "because of". */
+/* Returns a cause as words that complete "late because of". */
 const char *lateness_words(enum lateness_stage stage);
 
 /* Lateness of one attempt by cause, in milliseconds, saturated at UINT32_MAX. */
 struct lateness {
-    uint32_t attempt; /* 0 if nothing is known */
+    uint32_t attempt; /* number of the attempt; 0 if its lateness is unknown */
     uint32_t ms[LATENESS_STAGES];
 };
 
@@ -85,26 +85,29 @@ enum explain_place {
 /* Maximum size of the description of a worker: its address and program. */
 #define EXPLAIN_WORKER_SIZE 96
 
-/* A lease of a timer of a queue. */
+/* The lease of a timer that a worker has pulled from a queue. */
 struct explained_lease {
-    struct wall since, until; /* 0 if it is not leased */
-    uint8_t worker_size;      /* 0 if the worker is at another node */
+    struct wall since, until; /* bounds of the lease; 0 if the timer is not leased */
+    uint8_t worker_size;      /* size of `worker`; 0 if the worker is connected to another node */
     char worker[EXPLAIN_WORKER_SIZE];
 };
 
 struct explained {
     enum explain_place place;
-    struct wall now;      /* the engine's */
-    unsigned wheel_level; /* WHEEL */
+    struct wall now;      /* time of the engine */
+    unsigned wheel_level; /* WHEEL: level of the wheel, from 0 */
     unsigned wheel_bucket;
-    bool is_spilled;         /* DISK: due, and spilled for want of room */
-    struct wall read_at;     /* DISK: earliest time at which it is read, if there is room */
-    enum wait_reason reason; /* QUEUED */
-    struct wall until;       /* QUEUED: when that may change; WALL_NEVER: with the next outcome */
-    uint32_t inflight, inflight_max; /* QUEUED, INFLIGHT: those of its target */
-    struct wall since;               /* QUEUED, INFLIGHT: time at which it was found due */
-    struct lateness lateness;        /* lateness of this attempt so far, or of the last known one */
-    struct explained_lease lease;    /* INFLIGHT; filled in by the shard, which has the leases */
+    bool is_spilled;         /* DISK: the timer is due, and was moved ahead for want of memory */
+    struct wall read_at;     /* DISK: earliest time at which the row is read, if there is memory */
+    enum wait_reason reason; /* QUEUED: why it is not being delivered */
+    /* QUEUED: when the reason may end; WALL_NEVER if only the next outcome can end it */
+    struct wall until;
+    /* QUEUED, INFLIGHT: deliveries in flight to its target, and their limit */
+    uint32_t inflight, inflight_max;
+    struct wall since; /* QUEUED, INFLIGHT: time at which it was found due */
+    /* lateness of this attempt so far, or of the last attempt that is remembered */
+    struct lateness lateness;
+    struct explained_lease lease; /* INFLIGHT; filled in by the shard, which has the leases */
 };
 
 #endif

@@ -45,7 +45,7 @@ static size_t feed_event_hold_bytes(const struct target_pause *hold)
     return hold->tenant.size + hold->name.size + hold->note.size;
 }
 
-/* Copies a text to `to`, makes `text` point there, and returns the end of the copy. */
+/* Copies a text to `to`, sets `text` to the copy, and returns the end of the copy. */
 static char *feed_event_keep(struct bytes *text, char *to)
 {
     if (text->size)

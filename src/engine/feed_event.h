@@ -1,9 +1,9 @@
 /*
  * feed_event.h - a change of a timer, or what holds deliveries back, for the clients that watch.
  *
- * An engine tells of changes that are durable, in their order, while engine_options.is_watched is
- * true; otherwise it costs the look at that flag. After a failed write an event may be missing.
- * Pauses of queues and targets, resets and maintenance are told by the node (node/feed.h).
+ * An engine reports changes that are durable, in their order, while engine_options.is_watched is
+ * true; otherwise it only checks that flag. After a failed write an event may be missing. The node
+ * reports pauses of queues and targets, resets and maintenance (node/feed.h).
  */
 #ifndef TICKWHEEL_ENGINE_FEED_EVENT_H
 #define TICKWHEEL_ENGINE_FEED_EVENT_H
@@ -12,7 +12,7 @@
 #include "timer/tenant_latest.h"
 #include "timer/timer.h"
 
-/* X(name, text): the words of the API; those of timers first. */
+/* X(name, text): the texts are those of the API; the kinds of timers come first. */
 #define FEED_KIND_LIST(X)                     \
     X(NONE, "")                               \
     X(CREATED, "created")                     \
@@ -44,36 +44,38 @@ enum feed_kind {
 const char *feed_kind_text(enum feed_kind kind);
 
 struct feed_event {
-    struct list link; /* the holder's */
+    struct list link; /* list of whoever holds the event */
     enum feed_kind kind;
-    struct wall at; /* time at which the engine knew that it was durable */
-    /* copy without content: names, labels, target, last error; NULL if it is about no timer */
+    struct wall at; /* time at which the engine learned that the change is durable */
+    /* copy without content: names, labels, target, last error; NULL if the event is not about a
+     * timer */
     struct timer *timer;
-    /* Without a timer: the tenant, the name of the queue or target, and all of a pause. The
-     * event owns the texts. */
+    /* If `timer` is NULL: the tenant, the name of the queue or target, and the details of a pause.
+     * The event owns the texts. */
     struct target_pause hold;
-    size_t reset_count; /* of a reset: breakers that had failures */
-    /* The feed's. */
+    size_t reset_count; /* reset of a target: number of breakers that had failures */
+    /* Private to the feed. */
     uint64_t number_;
-    /* 1 + number of the same tenant's event before it, if that was dropped; otherwise 0 */
+    /* if the same tenant's previous event was dropped, 1 + its number; otherwise 0 */
     uint64_t lost_;
     struct tenant_latest_place place_;
 };
 
-/* The caller destroys it. Returns NULL if out of memory. */
+/* Makes an event with a copy of the timer; the caller destroys it. Returns NULL if out of
+ * memory. */
 struct feed_event *feed_event_create(enum feed_kind kind, struct wall at,
                                      const struct timer *timer);
 struct feed_event *feed_event_create_hold(enum feed_kind kind, struct wall at,
                                           const struct target_pause *hold, size_t reset_count);
 void feed_event_destroy(struct feed_event *event);
 
-/* Returns the tenant that sees the event; "*", which is no tenant's name, if all see it. */
+/* Returns the tenant that may see the event. "*", which is no tenant's name, means all of them. */
 struct bytes feed_event_reader(const struct feed_event *event);
 
-/* True if a tenant sees it. */
+/* True if the tenant may see the event. */
 bool feed_event_is_of(const struct feed_event *event, struct bytes tenant);
 
-/* Returns its memory in bytes. */
+/* Returns the memory of the event in bytes. */
 size_t feed_event_bytes(const struct feed_event *event);
 
 #endif

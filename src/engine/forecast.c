@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    PAGE_ROWS = 1024, /* maximum of rows of one read; reads of others follow */
+    PAGE_ROWS = 1024, /* maximum of rows of one read, so that reads of others run in between */
     PAGE_BYTES = 1 << 20,
 };
 
@@ -62,8 +62,8 @@ static void forecast_count_at(struct forecast *forecast, struct wall at)
         forecast->due[(at.ms - forecast->from.ms) / forecast->unit_ms]++;
 }
 
-/* Counts the firings after that of the row. At the limit of firings the forecast ends where the
- * next one would be. */
+/* Counts the firings that follow the one of the row. At the limit of firings, sets `until` to the
+ * time of the next one, where the forecast ends. */
 static void forecast_count_firings(const struct engine *engine, struct forecast *forecast,
                                    const struct timer *timer)
 {
@@ -88,7 +88,7 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
     }
 }
 
-/* True if its queue or target is paused. */
+/* True if the timer's queue or target is paused. */
 static bool forecast_is_held(const struct engine *engine, const struct timer *timer)
 {
     return engine->pauses &&
@@ -97,7 +97,7 @@ static bool forecast_is_held(const struct engine *engine, const struct timer *ti
                                     engine->now);
 }
 
-/* Counts a row. A spilled timer is overdue, wherever its row is. */
+/* Counts a row. If the timer is spilled it is overdue, whatever the position of its row. */
 static void forecast_count_row(const struct engine *engine, const struct command *command,
                                const struct timer *timer)
 {

@@ -1,9 +1,9 @@
 /*
  * forecast.h - how many timers are due in each of a number of stretches of time.
  *
- * Every live row of one partition up to the end is read, a page at a time, but no more than
- * rows_max: then the forecast is complete up to `until`, and says nothing beyond it. A timer that
- * recurs counts for each of its firings, at most forecast_firings_max of them beside the rows.
+ * Reads every live row of one partition up to the end, a page at a time. After rows_max rows it
+ * stops: the forecast is complete up to `until`, and says nothing about later times. A recurring
+ * timer counts for each of its firings, at most forecast_firings_max besides those of the rows.
  *
  * Ownership  The caller's, with its array; borrowed until the answer.
  */
@@ -15,17 +15,17 @@
 #include <stddef.h>
 
 struct forecast {
-    /* The question. */
+    /* The question, set by the caller. */
     struct wall from;
     uint64_t unit_ms;
-    size_t count; /* of units */
+    size_t count; /* number of units */
     uint64_t rows_max;
-    /* The answer; the engine begins with zeros. */
-    uint64_t *due;     /* array of `count` */
+    /* The answer. All fields are 0 at the begin. */
+    uint64_t *due;     /* timers due in each unit; array of `count` */
     uint64_t overdue;  /* rows due before `from` that have not ended */
     uint64_t rows;     /* rows read, of all tenants */
-    uint64_t rows_own; /* those of the asking tenant */
-    uint64_t firings;  /* firings of recurring timers besides those of rows */
+    uint64_t rows_own; /* how many of `rows` belong to the asking tenant */
+    uint64_t firings;  /* firings of recurring timers after the one that their row has */
     struct wall until;
 };
 

@@ -10,7 +10,7 @@
 struct history {
     struct map map; /* serial -> entry */
     struct history_entry *entries;
-    size_t count_max, count; /* number of entries in use; each is in `latest` */
+    size_t count_max, count; /* entries in use, each of them on `latest` */
     struct tenant_latest latest;
 };
 
@@ -87,7 +87,7 @@ void history_forget(struct history *history, uint64_t serial)
         *entry = (struct history_entry){.place_ = entry->place_};
 }
 
-/* Returns an unused entry, or the one to be replaced. */
+/* Returns an unused entry; if there is none, the one that is to be replaced. */
 static struct history_entry *history_next(struct history *history, uint64_t tenant, uint64_t serial)
 {
     const bool is_full = history->count == history->count_max;
@@ -159,7 +159,7 @@ void history_wait(struct history *history, const struct timer *timer, enum laten
     struct history_entry *entry = history_find(history, timer->id.serial);
 
     if (timer->at.ms <= base.ms)
-        return; /* it is not late because of that */
+        return; /* the timer is not delayed */
     if (!entry)
         entry = history_begin(history, tenant_key(timer->texts.tenant), timer->id.serial);
     if (!entry)

@@ -1,8 +1,9 @@
-/* What made a delivery late: what passed before it was queued, and what its queue kept it for. */
+/* What made a delivery late: causes before the timer was queued, and the time in its queue by
+ * reason. */
 #include "engine/dispatch_queue.h"
 #include "engine/history.h"
 
-/* Adds at most `left` to the stage. Returns the rest. */
+/* Adds `ms`, but at most `left_ms`, to the stage. Returns what is left of `left_ms`. */
 static uint64_t lateness_take(struct lateness *lateness, enum lateness_stage stage, uint64_t ms,
                               uint64_t left_ms)
 {
@@ -11,16 +12,17 @@ static uint64_t lateness_take(struct lateness *lateness, enum lateness_stage sta
     return left_ms - ms;
 }
 
-/* Adds the carried time from `base` on. Missed firings of a recurring timer are skipped, which
- * moves the base: then the last cause counts first, usually a breaker. Returns the end of the
- * carried time. */
+/* Adds the time from `base` on that earlier attempts have explained. If firings of a recurring
+ * timer were missed and skipped, the base is later than it was, and the explained time must be cut.
+ * Then the breaker's part is kept first, because it was usually the last cause. Returns the end of
+ * the explained time. */
 static struct wall lateness_carried(const struct history_carry *carry, struct wall base,
                                     struct lateness *lateness)
 {
     uint64_t left_ms = wall_since(base, carry->to);
 
     if (carry->base.ms > base.ms)
-        return base; /* of another due time */
+        return base; /* the carry belongs to another due time */
     left_ms = lateness_take(lateness, LATENESS_BREAKER, carry->ms[LATENESS_BREAKER], left_ms);
     for (enum lateness_stage i = 0; i < LATENESS_HANDOFF; i++)
         if (i != LATENESS_BREAKER)
@@ -28,9 +30,9 @@ static struct wall lateness_carried(const struct history_carry *carry, struct wa
     return wall_max(base, (struct wall){carry->to.ms - left_ms});
 }
 
-/* Adds the time until the timer came to its row's position, which is after its due time if it
- * was put off. Returns that time. Without a known cause it was a retry, or a due time in the
- * past. */
+/* Adds the time until the position of the timer's row, which is after the due time if the timer was
+ * put off. Without a known cause it counts as a retry, or as a due time in the past. Returns the
+ * end of that time. */
 static struct wall lateness_before_place(const struct engine *engine, const struct entry *entry,
                                          struct lateness *lateness)
 {
@@ -44,7 +46,8 @@ static struct wall lateness_before_place(const struct engine *engine, const stru
     if (kept && kept->carry.to.ms <= timer->at.ms && kept->carry.to.ms <= engine->now.ms)
         at = lateness_carried(&kept->carry, base, lateness);
     const bool is_retry = timer->state == TIMER_RETRYING;
-    if (!is_retry && entry->loaded.ms > at.ms) /* spilled: its position bounds the time */
+    /* the timer was spilled, so its position only limits the time */
+    if (!is_retry && entry->loaded.ms > at.ms)
         return at;
     if (timer->at.ms > at.ms && timer->at.ms <= engine->now.ms) {
         lateness_add(lateness, is_retry ? LATENESS_RETRIES : LATENESS_SET_LATE,
@@ -54,7 +57,8 @@ static struct wall lateness_before_place(const struct engine *engine, const stru
     return at;
 }
 
-/* Adds the time from when the timer should have acted until it was queued. */
+/* Adds the time between the moment at which the timer should have been queued and that at which it
+ * was. */
 static void lateness_before_queue(const struct engine *engine, const struct entry *entry,
                                   struct lateness *lateness)
 {
@@ -76,7 +80,8 @@ static void lateness_before_queue(const struct engine *engine, const struct entr
     lateness_add(lateness, LATENESS_WHEEL, wall_since(at, entry->found_due));
 }
 
-/* Returns how long its queue was paused while it waited there; only the last pause is known. */
+/* Returns for how long its queue was paused while the timer waited there, in milliseconds. Only the
+ * last pause is known. */
 static uint64_t lateness_paused_ms(const struct engine *engine, const struct dispatch_queue *queue,
                                    const struct entry *entry)
 {
@@ -86,7 +91,8 @@ static uint64_t lateness_paused_ms(const struct engine *engine, const struct dis
                                  : 0;
 }
 
-/* Returns how long maintenance held the timer back; only the last one is known. */
+/* Returns for how long maintenance held the timer back, in milliseconds. Only the last maintenance
+ * is known. */
 static uint64_t lateness_held_ms(const struct engine *engine, const struct entry *entry)
 {
     const struct wall end = engine->is_held ? engine->now : engine->held_ended;
@@ -95,15 +101,15 @@ static uint64_t lateness_held_ms(const struct engine *engine, const struct entry
                                  : 0;
 }
 
-/* Adds the time in queues by reason. Time that its present queue does not account for was spent
- * in another one. */
+/* Adds the time in queues by reason. Time that its present queue cannot explain was spent in
+ * another queue. */
 static void lateness_in_queue(const struct engine *engine, const struct dispatch_queue *queue,
                               const struct entry *entry, struct lateness *lateness)
 {
     assert(queue->reason < WAIT_REASONS);
     const enum lateness_stage stages[WAIT_SUMMED] = {
         [WAIT_ROOM] = queue->kind == DISPATCH_BROKER
-                          ? LATENESS_TARGET_LIMIT /* or its tenant's turn */
+                          ? LATENESS_TARGET_LIMIT /* this includes waiting for the tenant's turn */
                           : LATENESS_ROOM,
         [WAIT_TARGET_LIMIT] = LATENESS_TARGET_LIMIT,
         [WAIT_BREAKER] = LATENESS_BREAKER,
@@ -126,7 +132,7 @@ static void lateness_in_queue(const struct engine *engine, const struct dispatch
             ms += (uint32_t)wall_since(queue->reason_since, engine->now);
         left_ms = lateness_take(lateness, stages[i], ms, left_ms);
     }
-    /* Or it was in flight, and given back unseen. */
+    /* The timer may also have been in flight, and returned without reaching its target. */
     lateness_add(lateness, engine->options.catch_up_rate ? LATENESS_CATCH_UP : LATENESS_HANDOFF,
                  left_ms);
 }
@@ -184,7 +190,7 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
         explained->reason = WAIT_MAINTENANCE;
     if (engine->is_draining)
         explained->reason = WAIT_STOPPING;
-    if (explained->reason == WAIT_LEASES) { /* leases of its tenant in all queues */
+    if (explained->reason == WAIT_LEASES) { /* the tenant's leases of all its queues */
         explained->inflight = budget_held(claim);
         explained->inflight_max = budget_max(claim);
     }

@@ -44,8 +44,8 @@ void leases_part(struct dispatch *dispatch, struct dispatch_lessee *lessee)
 
 /* ---- limits ---- */
 
-/* Tenants share the memory like the places (base/share.h). One timer may always be leased,
- * however large. */
+/* True if the queue's first timer fits into the memory for leased items, which tenants share like
+ * places (base/share.h). One timer may always be leased, however large. */
 static bool leases_has_memory(const struct engine *engine, const struct dispatch_queue *queue)
 {
     const struct dispatch *dispatch = engine->dispatch;
@@ -107,8 +107,8 @@ void leases_wake(struct engine *engine, struct dispatch_queue *queue)
         list_push(&engine->dispatch->woken, &queue->link);
 }
 
-/* Names all queues, because a worker that was refused in any queue may try again: they share the
- * room. O(queues), once each time that the room was used up. */
+/* Marks all queues for engine_take_woken. They share the room, so a worker that was refused at any
+ * of them may try again. O(queues), once each time that the room was used up. */
 void leases_wake_all(struct engine *engine)
 {
     engine->dispatch->pull_refused = false;

@@ -10,17 +10,17 @@
 
 struct live_tenant {
     uint64_t key;            /* tenant_key */
-    struct list rows;        /* all, `others` first */
-    size_t row_count;        /* without `others` */
-    struct live_row *others; /* further origins */
+    struct list rows;        /* all rows of the tenant, `others` first */
+    size_t row_count;        /* number of rows besides `others` */
+    struct live_row *others; /* row for all origins that have no row of their own */
 };
 
 struct live {
-    struct map tenants; /* tenant_key -> tenant; they stay */
-    struct map rows;    /* key of a row -> first row with it */
+    struct map tenants; /* tenant_key -> live_tenant; tenants are never removed */
+    struct map rows;    /* hash of a tenant and origin -> first row with that hash */
     struct storage_position cursor;
-    bool is_lost;  /* whether a timer was not counted for want of memory */
-    bool is_wrong; /* whether a timer was uncounted that had not been counted */
+    bool is_lost;  /* a timer could not be counted for want of memory */
+    bool is_wrong; /* a timer was uncounted that had not been counted: a bug */
 };
 
 struct live *live_create(void)
@@ -62,7 +62,7 @@ static uint64_t live_key(const struct live_tenant *tenant, struct bytes origin)
     return random_mix(bytes_hash(tenant->key, origin));
 }
 
-/* Returns NULL if out of memory. */
+/* Makes a row without adding it. Returns NULL if out of memory. */
 static struct live_row *live_row_alloc(struct live_tenant *tenant, struct bytes origin)
 {
     struct live_row *row = calloc(1, sizeof(*row) + origin.size);
@@ -77,7 +77,7 @@ static struct live_row *live_row_alloc(struct live_tenant *tenant, struct bytes 
     return row;
 }
 
-/* Returns the tenant, and makes it if needed. NULL if out of memory. */
+/* Returns the tenant of that name, and makes it if needed. NULL if out of memory. */
 static struct live_tenant *live_tenant(struct live *live, struct bytes name)
 {
     const uint64_t key = tenant_key(name);
@@ -100,7 +100,7 @@ static struct live_tenant *live_tenant(struct live *live, struct bytes name)
     return NULL;
 }
 
-/* Returns NULL if there is none. */
+/* Returns the tenant's row for the origin; NULL if there is none. */
 static struct live_row *live_find(const struct live *live, const struct live_tenant *tenant,
                                   struct bytes origin)
 {
@@ -111,7 +111,7 @@ static struct live_row *live_find(const struct live *live, const struct live_ten
     return row;
 }
 
-/* Returns NULL if out of memory. */
+/* Makes and adds a row for the origin. Returns NULL if out of memory. */
 static struct live_row *live_add(struct live *live, struct live_tenant *tenant, struct bytes origin)
 {
     const uint64_t key = live_key(tenant, origin);
@@ -129,7 +129,7 @@ static struct live_row *live_add(struct live *live, struct live_tenant *tenant, 
     return row;
 }
 
-/* Frees a row without timers. */
+/* Removes and frees a row that counts no timer. */
 static void live_remove(struct live *live, struct live_row *row)
 {
     const uint64_t key = live_key(row->tenant_, live_origin(row));
@@ -153,7 +153,8 @@ static void live_remove(struct live *live, struct live_row *row)
     free(row);
 }
 
-/* Returns the row that counts such a timer. NULL if out of memory. */
+/* Returns the row in which a timer with this tenant and origin is counted. NULL if out of
+ * memory. */
 static struct live_row *live_row_of(struct live *live, const struct timer *timer)
 {
     struct live_tenant *tenant = live_tenant(live, timer->texts.tenant);
@@ -206,8 +207,8 @@ void live_show(struct live *live, struct live_mark *mark, const struct timer *ti
         live_uncount(live, before.row, (enum timer_state)before.state);
 }
 
-/* Returns the row that counts the timer as a row already; NULL if it is not counted. One before the
- * cursor is, unless it was written behind the engine's back. */
+/* Returns the row that counts the timer because its row was before the cursor; NULL if it is not
+ * counted. A row before the cursor is counted unless another program wrote it. */
 static struct live_row *live_counted(const struct live *live, const struct timer *timer)
 {
     const struct storage_position position = {timer->at, timer->id.serial};

@@ -8,10 +8,10 @@
  *
  * An entry holds a *mark*, which says how its timer is counted:
  *
- *     live_take_in(live, &mark, timer)    its row was read
- *     live_show(live, &mark, timer)       it was made, changed or has ended
- *     live_leave(live, &mark, position)   it leaves memory; the storage has its row
- *     live_forget(live, &mark)            it is gone, also from the storage
+ *     live_take_in(live, &mark, timer)    the timer's row was read
+ *     live_show(live, &mark, timer)       the timer was made, changed, or has ended
+ *     live_leave(live, &mark, position)   the timer leaves memory; the storage has its row
+ *     live_forget(live, &mark)            the timer leaves memory, and the storage has no row
  *
  * Memory     LIVE_ORIGINS_MAX origins of each tenant have a row of their own. While the timers of
  *            further ones live, they are counted together, and no other origin gets a row.
@@ -29,27 +29,28 @@
 
 struct live;
 
-/* Live timers of a tenant with one origin. */
+/* Number of live timers of a tenant with one origin. */
 struct live_row {
-    struct live_row *next_; /* next with an equal key */
+    struct live_row *next_; /* next row with an equal hash */
     struct live_tenant *tenant_;
-    struct list link_; /* the tenant's */
+    struct list link_; /* in the tenant's list of rows */
     uint64_t total;
     uint64_t counts[LIVE_STATES]; /* indexed by enum timer_state */
-    size_t origin_size;           /* 0 for the origins without a row of their own */
+    size_t origin_size;           /* 0 in the row for origins that have no row of their own */
     char origin[];
 };
 
 enum live_as {
-    LIVE_AS_ROW,     /* like a row whose timer is not in memory: it has not been read yet */
-    LIVE_AS_NOTHING, /* not counted: it is not durable yet, or has ended */
-    LIVE_AS_TIMER,   /* in `row` */
+    /* counted if its row is before the cursor, because the row has not been read yet */
+    LIVE_AS_ROW,
+    LIVE_AS_NOTHING, /* not counted: the timer is not durable yet, or has ended */
+    LIVE_AS_TIMER,   /* counted in `row` with its `state` */
 };
 
 struct live_mark {
     struct live_row *row;
     uint8_t as;    /* enum live_as */
-    uint8_t state; /* enum timer_state */
+    uint8_t state; /* enum timer_state with which it is counted */
 };
 
 struct live *live_create(void); /* returns NULL if out of memory */
@@ -60,16 +61,18 @@ void live_show(struct live *live, struct live_mark *mark, const struct timer *ti
 void live_leave(struct live *live, struct live_mark *mark, struct storage_position position);
 void live_forget(struct live *live, struct live_mark *mark);
 
-/* Counts a row of a walk whose timer is not in memory, unless it is before the cursor. */
+/* Counts a row seen by the walk, whose timer is not in memory. Has no effect if the row is before
+ * the cursor. */
 void live_walk_row(struct live *live, const struct timer *timer);
 
-/* Notes that all rows from `from` to `to` have been counted. */
+/* Moves the cursor: all rows from `from` to `to` have been passed to live_walk_row. */
 void live_walked(struct live *live, struct storage_position from, struct storage_position to);
 
 /* True if all rows are counted. */
 bool live_is_complete(const struct live *live);
 
-/* Returns the row of a tenant after `row`; the first one for NULL. NULL at the end. */
+/* Returns the row after `row` among those of a tenant. NULL as `row` asks for the first; NULL is
+ * returned at the end. */
 const struct live_row *live_next(const struct live *live, struct bytes tenant,
                                  const struct live_row *row);
 

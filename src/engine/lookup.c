@@ -12,15 +12,16 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { CANDIDATES_MAX = 8 }; /* maximum of timers examined for a name that only one can have */
+/* maximum of timers examined for a name that only one timer can have */
+enum { CANDIDATES_MAX = 8 };
 
-#define STEP_BEFORE_FIRST UINT_MAX /* the next step is 0 */
+#define STEP_BEFORE_FIRST UINT_MAX /* step before the first: the next step is 0 */
 
-/* Lock of a name that a create is about to take: between its look-up and its write no other
- * command may take the name. */
+/* Lock of a name that a create is about to use. Between its look-up and its write no other command
+ * may use that name. */
 struct lookup_lock {
     uint64_t hash;
-    struct list waiters; /* waiting commands, in order */
+    struct list waiters; /* commands that wait for the lock, in order */
 };
 
 struct lookup {
@@ -111,8 +112,8 @@ bool lookup_watchers(struct engine *engine, struct command *command, uint64_t se
                        count_max);
 }
 
-/* Returns the name of this step; false if there is none left. A create first checks whether it
- * is a repetition, and then whether its key is free. */
+/* Returns the name of this step; false if there is no such step. A create first checks whether its
+ * Idempotency-Key was used, and then whether its key is free. */
 static bool lookup_name_at(const struct engine *engine, const struct command *command,
                            unsigned step, struct lookup_name *ret_name)
 {
@@ -140,7 +141,8 @@ static enum lookup_step lookup_read_step(struct engine *engine, struct command *
 {
     assert(command->kind != COMMAND_COMPLETE);
     lookup_forget_candidates(command);
-    if (command->kind == COMMAND_REDRIVE) /* the newest timer with the key must be its own */
+    /* the newest timer with the key must be the dead letter */
+    if (command->kind == COMMAND_REDRIVE)
         return lookup_read(engine, command, command->names_.lock, UINT64_MAX, 1) ? LOOKUP_WAITS
                                                                                  : LOOKUP_NO_MEMORY;
     command->names_.is_searching = true;
@@ -163,7 +165,8 @@ enum lookup_step lookup_next(struct engine *engine, struct command *command)
         command->id = names->ids[names->next++];
         return LOOKUP_CANDIDATE;
     }
-    if (command->parent_ && !command_is_create(command)) { /* a part whose timer was named */
+    /* a part whose timer is given by its id */
+    if (command->parent_ && !command_is_create(command)) {
         names->is_searching = false;
         return LOOKUP_NONE;
     }
@@ -234,7 +237,7 @@ enum lookup_step lookup_begin(struct engine *engine, struct command *command)
         return lookup_read_step(engine, command);
     struct lookup_name name;
     uint64_t hash = 0;
-    /* The key is the last name, if there is one; otherwise the Idempotency-Key. */
+    /* The lock is of the last name: the key if there is one, otherwise the Idempotency-Key. */
     for (unsigned step = 0; lookup_name_at(engine, command, step, &name); step++)
         hash = name.hash;
     return lookup_lock(engine, command, hash);

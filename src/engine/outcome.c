@@ -19,16 +19,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Bounds of the pause before a firing is tried again whose schedule cannot be derived. */
+/* Bounds of the pause after which a firing whose schedule cannot be computed is tried again, in
+ * milliseconds. */
 #define OUTCOME_WAIT_SHORT_MS UINT64_C(10000)
 #define OUTCOME_WAIT_LONG_MS  UINT64_C(60000)
 
-#define OUTCOME_TEXT_SIZE 240 /* size of a last_error with a reason of the engine */
+#define OUTCOME_TEXT_SIZE 240 /* maximum size of a last_error that the engine writes itself */
 
-#define OUTCOME_WAITS_TEXT "waits: " /* prefix of that last_error */
+#define OUTCOME_WAITS_TEXT "waits: " /* prefix of a last_error that says why a timer waits */
 
-/* Replaces the timer by a copy with these texts, because the texts of a timer never change and a
- * pending answer may show it. Without memory the old texts stay. */
+/* Replaces the timer by a copy with these texts. The texts of a timer never change in place,
+ * because a reply may show them. If memory is out, the old texts stay. */
 static void outcome_set_texts(struct engine *engine, struct entry *entry,
                               const struct timer_texts *texts)
 {
@@ -53,7 +54,8 @@ static uint8_t outcome_attempts(uint32_t attempts)
     return attempts < UINT8_MAX ? (uint8_t)attempts : UINT8_MAX;
 }
 
-/* Returns the run that ends with this delivery. A delivery without an end time ended now. */
+/* Returns the record of the run that ends with this delivery. If the delivery has no end time, it
+ * ended now. */
 static struct run outcome_run_of(const struct engine *engine, const struct delivery *delivery)
 {
     static const enum run_outcome outcomes[] = {
@@ -75,7 +77,7 @@ static struct run outcome_run_of(const struct engine *engine, const struct deliv
     };
 }
 
-/* Returns a run that ends without another attempt. */
+/* Returns the record of a run that ends without another attempt. */
 static struct run outcome_run_without(const struct timer *timer, enum run_outcome outcome,
                                       const char *error)
 {
@@ -87,8 +89,8 @@ static struct run outcome_run_without(const struct timer *timer, enum run_outcom
     };
 }
 
-/* Ends a firing: the timer shows why it failed, or nothing after a success. A recurring timer
- * keeps its run, and `zoned`, the mark of its next firing. */
+/* Stores the end of a firing: last_error shows why it failed, or is empty after a success. If the
+ * timer recurs, adds the run to its runs, and sets `zoned`, the mark of its next firing. */
 static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run,
                             struct bytes zoned)
 {
@@ -106,7 +108,7 @@ static void outcome_set_run(struct engine *engine, struct entry *entry, const st
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* Reports that the timer's present firing ended without success. */
+/* Reports that the timer's current firing ended without success. */
 static void outcome_give_up(struct engine *engine, const struct timer *timer, struct wall next)
 {
     assert(!timer_is_final(timer->state));
@@ -114,7 +116,7 @@ static void outcome_give_up(struct engine *engine, const struct timer *timer, st
     effects_given_up(engine, timer, next);
 }
 
-/* Notes that the target of the firing fails. */
+/* Sets the time since when the target of the firing fails, if it is not set. */
 static void outcome_fails(const struct engine *engine, struct timer *timer)
 {
     assert(engine->is_in_turn && !timer_is_final(timer->state));
@@ -129,7 +131,7 @@ static bool outcome_is_given_up(const struct engine *engine, const struct timer 
            wall_since(since, engine->now) >= timer->retry.give_up_ms;
 }
 
-/* Formats the last error of a firing whose time is over. */
+/* Formats the last error of a firing that is given up after its target failed for too long. */
 static void outcome_give_up_text(const struct timer *timer, struct bytes error,
                                  char ret_text[OUTCOME_TEXT_SIZE])
 {
@@ -156,9 +158,9 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
     assert(entry->timer->ended.ms > 0);
 }
 
-/* Makes the report of a firing's end if the timer has a target for it; it is written with the
- * outcome. It is not limited, because there is no client to refuse. Returns false if it cannot
- * be made now. */
+/* Makes the report of a firing's end, if the timer has a target for reports. The report is written
+ * with the outcome. No limit applies, because there is no client to refuse. Returns false if it
+ * cannot be made now. */
 static bool outcome_report(struct engine *engine, struct entry *entry, const struct run *run)
 {
     assert(!entry->report);
@@ -180,7 +182,7 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
         timer_free(report);
         return false;
     }
-    /* Without room it leaves memory when it is durable, and is read again. */
+    /* If there is no room, the report leaves memory when it is durable, and is read again. */
     if (window_is_near(engine, report) &&
         entries_near_bytes(engine->entries) + entry_footprint(entry->report) <=
             engine->options.near_bytes_max)
@@ -190,13 +192,13 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
 
 struct outcome_next {
     struct wall due;
-    struct bytes zoned; /* its mark (timer/schedule.h), stored in `room` */
+    struct bytes zoned; /* mark of that firing (timer/schedule.h), stored in `room` */
     char room[SCHEDULE_MARK_SIZE];
-    struct run skipped; /* firings planned before it that nobody attempts; `count` may be 0 */
+    struct run skipped; /* firings planned before it that are not attempted; `count` may be 0 */
 };
 
-/* Finds the next firing of a recurring timer, seen from `now`; WALL_NEVER if there is none. Returns
- * false if it cannot be derived: its zone is not on this machine, or memory is short. */
+/* Finds the first firing of a recurring timer after `now`; WALL_NEVER if there is none. Returns
+ * false if it cannot be computed, because its zone is not on this machine or memory is short. */
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
                              struct wall now, struct outcome_next *ret_next)
 {
@@ -219,7 +221,8 @@ static bool outcome_next_due(const struct engine *engine, const struct timer *ti
     return true;
 }
 
-/* Not before the due time, because the clock may have stepped back since. */
+/* Returns the time after a delay, but not before the due time, because the clock may have stepped
+ * back. */
 static struct wall outcome_put_off(const struct engine *engine, const struct timer *timer,
                                    uint64_t delay_ms)
 {
@@ -237,8 +240,8 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
 
-/* Repeats the firing because its end cannot be recorded now: once too often is better than
- * never. */
+/* Schedules the same firing again, because its end cannot be recorded now: one firing too many is
+ * better than none. */
 static void outcome_again(struct engine *engine, struct entry *entry, const struct run *run)
 {
     assert(!entry->report);
@@ -246,14 +249,15 @@ static void outcome_again(struct engine *engine, struct entry *entry, const stru
     if (run->outcome != RUN_DONE)
         outcome_set_error(engine, entry, run->error.data);
     entry->outcome = FEED_RETRIED;
-    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE; /* the transaction must not be committed */
+    /* otherwise the message would be committed and sent again */
+    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE;
     entry->timer->state = TIMER_RETRYING;
     entry->timer->attempts -= entry->timer->attempts > 0;
     entry->timer->at = outcome_put_off(
         engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
 }
 
-/* Keeps a run of the firings that were planned and not attempted; none if their number is 0. */
+/* Adds a run for the firings that were planned and not attempted, if there are any. */
 static void outcome_skip(struct engine *engine, struct entry *entry, const struct run *skipped)
 {
     struct timer_texts texts = entry->timer->texts;
@@ -266,7 +270,7 @@ static void outcome_skip(struct engine *engine, struct entry *entry, const struc
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* Keeps the firings that were missed before this delivery, which is of the last of them. */
+/* Adds a run for the firings that were missed before the one of this delivery. */
 static void outcome_skip_missed(struct engine *engine, struct entry *entry,
                                 const struct delivery *delivery)
 {
@@ -284,8 +288,8 @@ static void outcome_skip_missed(struct engine *engine, struct entry *entry,
     outcome_skip(engine, entry, &skipped);
 }
 
-/* Ends one firing. A recurring timer goes on to the next, unless the target refused it for good;
- * any other timer is final. The last error stays until a firing succeeds. */
+/* Ends one firing. A recurring timer continues with the next firing, unless the target refused it
+ * for good. Any other timer becomes final. The last error stays until a firing succeeds. */
 static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
@@ -330,7 +334,7 @@ static void outcome_finish_given_up(struct engine *engine, struct entry *entry, 
 
     outcome_give_up_text(entry->timer, error, text);
     const struct run run = outcome_run_without(entry->timer, RUN_FAILED, text);
-    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
+    outcome_finish(engine, entry, &run);
     entry->timer->version++;
     watermark_write_own(engine, entry);
 }
@@ -341,7 +345,8 @@ uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome)
                                                               : POSITION_POSTPONE_MS_MAX;
 }
 
-/* an overdue SCHEDULED timer would count as spilled */
+/* Postpones a delivery that never began. A random part, as long as the pause itself, is added, so
+ * that timers which waited together do not return together. */
 static void outcome_postpone(struct engine *engine, struct entry *entry,
                              const struct delivery_outcome *outcome)
 {
@@ -356,7 +361,8 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
     }
     outcome_set_error(engine, entry, outcome->error);
     entry->timer->version++;
-    entry->timer->state = TIMER_RETRYING; /* A pause that a worker asks for is no failure. */
+    /* An overdue timer that is SCHEDULED would be taken for a spilled one. */
+    entry->timer->state = TIMER_RETRYING;
     entry->timer->at = outcome_put_off(engine, entry->timer,
                                        1 + least_ms + random_below(&engine->random, least_ms + 1));
     history_put_off(engine->history, entry->timer, LATENESS_BREAKER);
@@ -410,7 +416,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
         entry->timer->state = TIMER_RETRYING;
         entry->timer->at = outcome_put_off(
             engine, entry->timer, outcome_pause_ms(engine, entry->timer, attempt, outcome));
-        /* a reply may show the timer before this change */
+        /* A pause that a worker asks for is no failure. */
         if (outcome->pause == DELIVERY_PAUSE_EXACT)
             entry->timer->failing = wall_add(entry->timer->failing, outcome->retry_after_ms);
         history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
@@ -438,8 +444,6 @@ void outcome_exhausted(struct engine *engine, struct entry *entry)
     assert(entry->timer->attempts >= entry->timer->retry.attempts_max);
     assert(!timer_is_final(entry->timer->state));
     const struct run run = outcome_run_without(entry->timer, RUN_FAILED, "no attempts are left");
-    /* Returns a pause that grows with the lateness, so that many timers cost few writes. Half of
-     * it is random, so that they do not return together. */
     outcome_finish(engine, entry, &run);
     entry->timer->version++;
     watermark_write_own(engine, entry);
@@ -468,7 +472,8 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
     return OUTCOME_FIRES;
 }
 
-/* a reply may show the timer before this change */
+/* Returns a pause in milliseconds that grows with the lateness, so that many timers cost few
+ * writes. Half of it is random, so that they do not return together. */
 static uint64_t outcome_wait_ms(struct engine *engine, const struct timer *timer)
 {
     uint64_t pause_ms = wall_since(timer->due, engine->now) / 8;
@@ -571,7 +576,7 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
     snprintf(text, sizeof(text), "dropped: it was %s late", late);
     const struct run run = outcome_run_without(entry->timer, RUN_DROPPED, text);
     engine->stats.dropped++;
-    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
+    outcome_finish(engine, entry, &run);
     entry->timer->version++;
     watermark_write_own(engine, entry);
     assert(entry->phase == ENTRY_WRITING);

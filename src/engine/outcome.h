@@ -1,8 +1,9 @@
 /*
- * outcome.h - what an answer of a target means for the timer: over, tried again, or fired next
- * time.
+ * outcome.h - what the outcome of a delivery means for the timer: it ends, is tried again, or goes
+ * on to its next firing.
  *
- * Each of these is a write of the engine's own, which is repeated until it is durable.
+ * Each function writes the timer as a change of the engine's own, which is repeated until it is
+ * durable.
  */
 #ifndef TICKWHEEL_ENGINE_OUTCOME_H
 #define TICKWHEEL_ENGINE_OUTCOME_H
@@ -10,51 +11,51 @@
 #include "engine/engine.h"
 #include "engine/entries.h"
 
-/* Applies the outcome of a delivery, which was not RETURNED. May free the delivery, unless it
- * wants to be recorded. */
+/* Applies the outcome of a delivery, which is not RETURNED. Frees the delivery, unless the sender
+ * wants it back when the outcome is durable. */
 void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery);
 
-/* Returns the minimum pause of a POSTPONED delivery. */
+/* Returns the minimum delay of a POSTPONED delivery, in milliseconds. */
 uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome);
 
-/* Returns a new position for a timer that waits for its next attempt, if the time of the last
- * attempt is unknown. */
+/* Returns a new position for a timer that waits for a retry, when the time of its last attempt is
+ * unknown. */
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer);
 
-/* Ends a due timer without attempts left, because a patch took them away. */
+/* Ends a due timer that has no attempts left, because a patch lowered their number. */
 void outcome_exhausted(struct engine *engine, struct entry *entry);
 
 enum outcome_firing {
     OUTCOME_FIRES,
-    OUTCOME_TOO_LATE, /* it is later than its timer allows: call outcome_dropped */
-    OUTCOME_MOVES,    /* the rules of its zone changed, and it is due later: call outcome_moves */
-    OUTCOME_WAITS,    /* its schedule cannot be derived on this machine: call outcome_waits */
+    OUTCOME_TOO_LATE, /* too late by the timer's own limit: call outcome_dropped */
+    /* the rules of its time zone changed, so that it is due later: call outcome_moves */
+    OUTCOME_MOVES,
+    OUTCOME_WAITS, /* its schedule cannot be computed on this machine: call outcome_waits */
 };
 
-/* Decides about the firing of a timer that could be delivered now. With OUTCOME_FIRES `ret_due`
- * is its due time: of several missed firings the last replaces the first, unless an attempt of
- * the first was made or the timer wants each. */
+/* Decides what happens to a timer that could be delivered now. With OUTCOME_FIRES, `ret_due` is the
+ * due time to deliver. If several firings were missed, that is the last one, unless the first was
+ * attempted or the timer wants each. */
 enum outcome_firing outcome_firing(const struct engine *engine, const struct timer *timer,
                                    struct wall *ret_due);
 
-/* True if the rules of the timer's zone changed since its due time was derived; `ret_due` is the
+/* True if the rules of the timer's zone changed since its due time was computed. `ret_due` is the
  * due time by the present rules. */
 bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due);
 
-/* Writes the timer with this due time. */
+/* Applies what outcome_firing decided. outcome_moves writes the timer with the due time `due`. */
 void outcome_moves(struct engine *engine, struct entry *entry, struct wall due);
 void outcome_dropped(struct engine *engine, struct entry *entry);
 void outcome_waits(struct engine *engine, struct entry *entry);
 
-/* True if the firing of a timer that could be delivered now is given up first, because its
- * target fails since `failing`, for longer than its policy allows. 0 means that the target does
- * not fail. */
+/* True if a timer that could be delivered now is given up instead, because its target has failed
+ * since `failing`, longer than the timer's policy allows. 0 means that the target does not fail. */
 bool outcome_is_abandoned(const struct engine *engine, const struct timer *timer,
                           struct wall failing);
 void outcome_abandoned(struct engine *engine, struct entry *entry);
 
-/* Returns the due time of a redriven dead letter that may act from `from` on: unchanged, unless
- * that is too late by then; then its next firing, or `from` if there is none. */
+/* Returns the due time of a redriven dead letter that is delivered from `from` on. It is unchanged,
+ * unless that is too late by then; then it is the next firing, or `from` if there is none. */
 struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer,
                                  struct wall from);
 

@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-#define ONE      UINT64_C(1000000) /* millionths; a rate of 1 is one a millisecond */
+/* tokens of one event, in millionths; a rate of 1 adds one token each millisecond */
+#define ONE      UINT64_C(1000000)
 #define BURST_MS 100
 
 static uint64_t pace_burst(uint64_t rate)

@@ -6,15 +6,16 @@
  *     else
  *         wait until pace_next(&pace, rate);
  *
- * In any stretch of t milliseconds at most rate * t and the burst go through. The burst is what a
- * tenth of a second brings, and at least one: so a caller that is woken late loses nothing, and
- * nothing comes in gusts.
+ * In any t milliseconds at most rate * t events and the burst may pass. The burst is the number of
+ * events in a tenth of a second, at least one. So a caller that wakes up late loses nothing, and
+ * events stay evenly spread.
  *
- * A rate is in thousandths: 1000 is one a second, 250 one in four seconds. 0 has no meaning here.
+ * A rate is in thousandths of an event per second: 1000 is one a second, 250 one in four seconds.
+ * It is not 0.
  *
- * Time       Wall time, as the caller passes it in. A step back takes nothing and gives nothing; a
- *            step forward gives the burst at most.
- * Threads    No state but its own: any.
+ * Time       Wall time, passed in by the caller. A step back changes nothing; a step forward adds
+ *            at most the burst.
+ * Threads    One thread at a time for each struct pace.
  */
 #ifndef TICKWHEEL_ENGINE_PACE_H
 #define TICKWHEEL_ENGINE_PACE_H
@@ -26,22 +27,22 @@
 #define PACE_RATE_MAX (UINT64_C(10000000) * 1000)
 
 struct pace {
-    uint64_t tokens;  /* in millionths */
-    struct wall told; /* time up to which tokens were added */
+    uint64_t tokens;  /* tokens in the bucket, in millionths of an event */
+    struct wall told; /* time until which tokens have been added */
 };
 
 /* Begins with a full bucket. */
 void pace_init(struct pace *pace, uint64_t rate, struct wall now);
 
-/* True if one may pass now. Adds the tokens up to now. */
+/* True if one event may pass now. Adds the tokens for the time until now. */
 bool pace_has(struct pace *pace, uint64_t rate, struct wall now);
 
-/* Takes a token after pace_has returned true. Adds the tokens up to now first, so that none is
- * added for a time when the bucket was full. */
+/* Takes a token after pace_has returned true. First adds the tokens for the time until now, so that
+ * time with a full bucket is not counted later. */
 void pace_take(struct pace *pace, uint64_t rate, struct wall now);
 
-/* Returns when the next one may pass, as of the last call. pace_full: when the bucket is full,
- * so that it may be forgotten. */
+/* Returns when the next event may pass, as of the last call. pace_full: when the bucket is full, so
+ * that its state need not be kept. */
 struct wall pace_next(const struct pace *pace, uint64_t rate);
 struct wall pace_full(const struct pace *pace, uint64_t rate);
 

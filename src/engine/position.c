@@ -5,8 +5,8 @@
 
 #include <assert.h>
 
-/* Number of windows by which timers are spilled. Timers of a queue with room are reloaded, so
- * this only bounds how often those of a queue without room are written. */
+/* Number of windows by which timers are spilled ahead. Timers are reloaded as soon as their queue
+ * has room, so this only limits how often those of a queue without room are rewritten. */
 #define SPILL_WINDOWS 4
 
 uint64_t position_pause_ms_max(const struct timer *timer)
@@ -14,7 +14,7 @@ uint64_t position_pause_ms_max(const struct timer *timer)
     const uint64_t postponed_ms = 2 * POSITION_POSTPONE_MS_MAX + 1, cap_ms = timer->retry.cap_ms;
     const uint64_t most_ms = cap_ms > postponed_ms ? cap_ms : postponed_ms;
 
-    if (timer_is_pulled(timer)) /* workers may ask for any pause */
+    if (timer_is_pulled(timer)) /* workers choose the pause of items that they give back */
         return POSITION_PAUSE_MS_MAX;
     return most_ms < POSITION_PAUSE_MS_MAX ? most_ms : POSITION_PAUSE_MS_MAX;
 }
@@ -24,7 +24,8 @@ bool position_first(struct engine *engine, struct timer *timer)
     if (engine->serials > TIMER_COUNTER_MAX)
         return false;
     const struct wall latest = wall_add(engine->now, position_pause_ms_max(timer));
-    if (timer->state == TIMER_RETRYING) /* no failure puts an attempt off for longer */
+    /* a later position would look like one that a wrong clock had set */
+    if (timer->state == TIMER_RETRYING)
         timer->at = wall_max(timer->due, wall_min(timer->at, latest));
     else if (timer->state != TIMER_PAUSED)
         timer->at = timer->due;

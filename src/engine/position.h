@@ -1,12 +1,12 @@
 /*
- * position.h - what the place of a timer's row says: whether it was spilled, or put ahead by a wall
- * clock that was wrong.
+ * position.h - what the position of a timer's row tells: whether the timer was spilled, or put
+ * ahead by a wall clock that was wrong.
  *
- * A row lies at its timer's due time, but for retries, which lie where the pause ends, and spilled
- * timers, which lie some windows ahead. When the clock was ahead and is set right these are
- * *misplaced*: further ahead than they can have been put by the time it is now.
+ * A row's position is its timer's due time. Exceptions are retries, whose position is the end of
+ * the pause, and spilled timers, which are some windows ahead. If the clock was ahead and is set
+ * right, such rows are *misplaced*: further ahead than the present time could have put them.
  *
- * Threads    No state but the serial numbers of the engine: any but for position_first.
+ * Threads    Any, except for position_first, which changes the serial numbers of the engine.
  */
 #ifndef TICKWHEEL_ENGINE_POSITION_H
 #define TICKWHEEL_ENGINE_POSITION_H
@@ -16,35 +16,37 @@
 /* Maximum pause after an outcome: 30 days, plus the millisecond of wall_coming(). */
 #define POSITION_PAUSE_MS_MAX (UINT64_C(30) * 24 * 3600 * 1000 + 1)
 
-/* Maximum time by which a delivery that never began is put off. */
+/* Maximum time by which a delivery that never began is postponed: one day. */
 #define POSITION_POSTPONE_MS_MAX (UINT64_C(24) * 3600 * 1000)
 
-/* Gives a new timer its id and first position, in a turn. Returns false after 2^40 timers; a
- * restart begins a new epoch. */
+/* Gives a new timer its id and first position. Called within a turn. Returns false after 2^40
+ * timers of an epoch; a restart begins a new epoch. */
 bool position_first(struct engine *engine, struct timer *timer);
 
-/* Returns the maximum pause after an outcome of this timer. */
+/* Returns the maximum pause after an outcome of this timer, in milliseconds. */
 uint64_t position_pause_ms_max(const struct timer *timer);
 
-/* Returns the minimum time by which timers are spilled; they are spread over as much again. */
+/* Returns the minimum distance by which timers are spilled ahead, in milliseconds. Up to as much
+ * again is added at random. */
 uint64_t position_spill_ms(const struct engine *engine);
 
-/* Returns how far ahead a spilled timer may be, allowing for a small step back of the clock. */
+/* Returns the maximum distance of a spilled timer's position from now, in milliseconds. It allows
+ * for a small step back of the clock. */
 uint64_t position_spill_ms_max(const struct engine *engine);
 
-/* Returns a lower bound of the wall time at which the timer was placed; 0 if it is at its due
- * time, or where a client paused it. */
+/* Returns a lower bound of the wall time at which the timer's row was put at its position. 0 if the
+ * position is the due time, or was set by a client's pause. */
 struct wall position_placed_at(const struct engine *engine, const struct timer *timer);
 
-/* True if the timer was spilled, so that only want of room keeps it from acting. */
+/* True if the timer was spilled: it is due, and its position is in the future. */
 bool position_is_spilled(const struct engine *engine, const struct timer *timer);
 
-/* True if the clock stepped back since the timer was placed ahead: a spilled timer is before its
- * due time, or a retried one further ahead than any back-off. No read ahead finds it there until
- * it is late. */
+/* True if the clock stepped back since the timer's row was put ahead. Then a spilled timer is not
+ * due yet, or a retry waits longer than any back-off. A read ahead would find the row there too
+ * late. */
 bool position_is_early(const struct engine *engine, const struct timer *timer);
 
-/* True if it may be delivered now, by its time. */
+/* True if neither its position nor its due time is in the future. */
 bool position_is_due(const struct engine *engine, const struct timer *timer);
 
 #endif

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define PLACE_BYTES 64 /* memory of both maps for one timer */
+#define PLACE_BYTES 64 /* memory that both maps use for one timer, in bytes */
 
 struct recent_timer {
     struct tenant_latest_place place;
@@ -41,7 +41,7 @@ struct recent *recent_create(size_t bytes_max)
     return recent;
 }
 
-/* Removes it from the list and the maps. */
+/* Removes the timer from the list and the maps, and frees its place. */
 static struct timer *recent_remove(struct recent *recent, struct recent_timer *kept)
 {
     struct timer *timer = kept->timer;
@@ -53,7 +53,7 @@ static struct timer *recent_remove(struct recent *recent, struct recent_timer *k
     return timer;
 }
 
-/* Returns the one to be dropped first; NULL if there is none. */
+/* Returns the timer that is dropped first; NULL if none is kept. */
 static struct recent_timer *recent_first(const struct recent *recent)
 {
     struct tenant_latest_place *place = tenant_latest_first(&recent->kept);
@@ -79,7 +79,7 @@ bool recent_keep(struct recent *recent, struct timer *timer)
 
     assert(timer->texts.key.size && !timer_is_final(timer->state));
     assert(!map_get(&recent->by_serial, timer->id.serial));
-    /* Keys with an equal hash are rare: only the first is kept. */
+    /* Two keys with an equal hash are rare; only the first timer is kept. */
     struct recent_timer *kept =
         map_get(&recent->by_key, hash) ? NULL : malloc(sizeof(struct recent_timer));
     if (!kept)

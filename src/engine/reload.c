@@ -13,12 +13,12 @@
 
 struct reload {
     bool is_scanning;
-    bool is_out_of_room; /* whether the scan found a timer without room for it */
-    /* whether the clock did not step back during the scan, so that it saw all rows */
+    bool is_out_of_room; /* the scan found a timer for which there is no room */
+    /* the clock has not stepped back during the scan, so it has seen all rows */
     bool is_whole;
     struct spill_scan scan;
-    struct storage_position at; /* position of the scan */
-    struct wall not_before;     /* earliest next scan */
+    struct storage_position at; /* position at which the scan continues */
+    struct wall not_before;     /* earliest time of the next scan */
 };
 
 struct reload *reload_create(void)
@@ -43,7 +43,8 @@ static void reload_pass_over(struct engine *engine, const struct timer *timer)
         dispatch_backlog_changed(engine, backlog);
 }
 
-/* Makes an unneeded durable timer EVICTABLE. If it is spilled, a scan may find it from now on. */
+/* Makes a durable timer that is not needed in memory EVICTABLE. If it is spilled, a scan may find
+ * its row from now on. */
 static void reload_evict(struct engine *engine, struct entry *entry)
 {
     const struct timer *timer = entry->timer;
@@ -70,9 +71,11 @@ void reload_settle(struct engine *engine, struct entry *entry)
     } else if (position_is_early(engine, timer)) {
         spill_reposition(engine, entry);
     } else if (is_near && !is_counted && window_room_bytes(engine) == 0) {
-        window_park(engine, entry); /* a read ahead passed it while it was written */
+        /* the read ahead has passed its row while that was being written */
+        window_park(engine, entry);
     } else if (position_is_spilled(engine, timer)) {
-        entries_count(engine->entries, entry); /* time also passed: its position is near already */
+        /* time has passed too, so its position has come near */
+        entries_count(engine->entries, entry);
         dispatch_due(engine, entry);
     } else {
         window_schedule(engine, entry);
@@ -123,13 +126,15 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 
 /* ---- room ---- */
 
-/* Returns the limit of queued memory for reloads, below that at which queues spill. */
+/* Returns the limit of queued memory up to which timers are reloaded. It is lower than that at
+ * which queues spill. */
 static size_t reload_bytes_max(const struct engine *engine)
 {
     return engine->options.near_bytes_max * 3 / 8;
 }
 
-/* Queues that cannot send must not keep others from being filled. */
+/* True if memory can be made free by spilling from the longest queue. Otherwise queues that cannot
+ * send would keep others empty. */
 static bool reload_can_make_room(const struct engine *engine)
 {
     return dispatch_spillable(engine) > 0 &&
@@ -156,7 +161,8 @@ static bool reload_fits(const struct engine *engine, const struct timer *timer)
 
 /* ---- the scan ---- */
 
-/* Begins or continues a scan after the frontier, because rows before it are in memory. */
+/* Begins or continues a scan. It starts at the frontier, because all rows before that are in
+ * memory. */
 static void reload_begin_or_go_on(struct engine *engine)
 {
     struct reload *reload = engine->reload;
@@ -176,7 +182,7 @@ static void reload_begin_or_go_on(struct engine *engine)
     assert(reload->is_scanning && !storage_position_before(reload->at, frontier));
 }
 
-/* Ends a scan. If it met a timer without room for it, the next scan waits a little. */
+/* Ends a scan. If it found a timer without room for it, the next scan waits a little. */
 static void reload_end(struct engine *engine)
 {
     struct reload *reload = engine->reload;
@@ -203,7 +209,7 @@ static struct wall reload_not_before(const struct engine *engine)
     return reload->is_scanning ? at : wall_max(at, reload->not_before);
 }
 
-/* Removes queues from the list of starved ones if the scans have found all of their timers. */
+/* Ends the starvation of queues whose spilled timers have all been found. */
 static void reload_end_starvation(struct engine *engine)
 {
     for (struct spill_backlog *backlog; (backlog = spill_next_found(engine));)
@@ -224,10 +230,10 @@ void reload_read(struct engine *engine)
     if (storage_position_before(reload->at, (struct storage_position){reload->scan.to, 0}))
         window_read_behind(engine, reload->at, reload->scan.to, spill_queue_bytes_max(engine));
     else
-        reload_end(engine); /* the next turn begins another one if needed */
+        reload_end(engine); /* the next turn begins another scan if one is needed */
 }
 
-/* Queues a spilled timer. Returns false if the caller keeps it. */
+/* Queues a spilled timer. Returns false if out of memory; then the caller still owns it. */
 static bool reload_queue(struct engine *engine, struct timer *timer)
 {
     assert(!entries_find(engine->entries, timer->id.serial));
@@ -245,8 +251,8 @@ static bool reload_queue(struct engine *engine, struct timer *timer)
     return true;
 }
 
-/* Moves a misplaced timer to its position, or spills it again. Returns false if the caller keeps
- * it. */
+/* Moves a misplaced timer to its due time, or spills it again. Returns false if out of memory; then
+ * the caller still owns it. */
 static bool reload_reposition(struct engine *engine, struct timer *timer)
 {
     const bool is_early = position_is_early(engine, timer);
@@ -260,7 +266,7 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
         engine->reload->is_out_of_room = true;
         return false;
     }
-    /* Counted, because many of them must not be in memory until they are written. */
+    /* Counted in memory until it is written, because there may be many of them. */
     entries_count(engine->entries, entry);
     if (is_early)
         spill_reposition(engine, entry);
@@ -269,8 +275,9 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
     return true;
 }
 
-/* Takes the timer of a row, or frees it. Returns false if there is no room, because writes since
- * the read began have taken it. The scan continues here when there is room. */
+/* Handles the row of a scan: takes or frees its timer. Returns false if there is no room, because
+ * other timers have used it since the read began. The scan then continues at this row when there is
+ * room. */
 static bool reload_scanned(struct engine *engine, struct timer *timer)
 {
     const struct entry *known = entries_find(engine->entries, timer->id.serial);
@@ -284,7 +291,9 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
     if (is_out_of_room)
         engine->reload->at = position_of(timer);
     else if (is_wanted && known && known->phase == ENTRY_LOADING)
-        reload_pass_over(engine, timer); /* the find may fail; otherwise the known timer is newer */
+        /* the read may fail, so the next scan must find the row; otherwise the timer in memory is
+         * newer */
+        reload_pass_over(engine, timer);
     else if (is_spilled && !known && reload_queue(engine, timer))
         return true;
     else if (is_wanted && !known && reload_reposition(engine, timer))
@@ -307,7 +316,7 @@ void reload_page(struct engine *engine, struct storage_page *page)
         else
             timer_free(page->timers[i]);
     }
-    page->count = 0; /* the timers are taken; the read frees the array */
+    page->count = 0; /* the timers have new owners; the read frees the array */
 }
 
 struct wall reload_wake_at(const struct engine *engine)
@@ -323,7 +332,7 @@ void reload_clock_went_back(struct engine *engine)
 {
     struct reload *reload = engine->reload;
 
-    reload->is_whole = false; /* rows that it has passed may be misplaced now */
+    reload->is_whole = false; /* rows that the scan has passed may be misplaced now */
     reload->not_before =
         wall_min(reload->not_before, wall_add(engine->now, engine->options.storage_retry_ms));
     spill_look_everywhere(engine);

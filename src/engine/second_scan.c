@@ -11,20 +11,21 @@
 enum {
     SECOND_SCAN_ROWS = 512, /* maximum of rows of a page */
     SECOND_SCAN_BYTES = 1 << 20,
-    SECOND_SCAN_PAUSE_MS = 20,    /* pause between two pages */
-    SECOND_SCAN_FULL_MS = 600000, /* interval of walks over all rows while a zone is missing */
+    SECOND_SCAN_PAUSE_MS = 20, /* pause between two pages */
+    /* interval of walks over all rows while rows lack their zone, in milliseconds */
+    SECOND_SCAN_FULL_MS = 600000,
 };
 
 struct second_scan {
-    const struct engine_read *out; /* running read, or NULL */
+    const struct engine_read *out; /* read that runs; NULL if none does */
     bool is_walking;
-    bool is_full;        /* whether this walk is over all rows */
-    bool was_full;       /* whether there was such a walk */
+    bool is_full;        /* this walk covers all rows */
+    bool was_full;       /* a walk over all rows has begun since the start */
     uint64_t generation; /* generation of the zone data when the last full walk began */
-    struct wall full_at; /* begin of that walk */
+    struct wall full_at; /* time at which that walk began */
     struct storage_position at, to;
-    struct wall not_before; /* earliest next page */
-    uint64_t zoneless;      /* rows without their zone in this walk */
+    struct wall not_before; /* earliest time of the next page */
+    uint64_t zoneless;      /* rows of this walk whose time zone is missing */
 };
 
 struct second_scan *second_scan_create(void)
@@ -125,8 +126,8 @@ bool second_scan_has_read(const struct engine *engine, const struct engine_read 
     return read == engine->second_scan->out;
 }
 
-/* True if the row was overlooked. A timer in memory is newer than its row; a row after the
- * frontier has not been read yet. */
+/* True if the row was overlooked. If its timer is in memory, that is newer than the row. A row
+ * after the frontier has not been read ahead yet. */
 static bool second_scan_is_missed(const struct engine *engine, const struct timer *timer,
                                   struct storage_position frontier)
 {
@@ -145,7 +146,8 @@ static bool second_scan_lacks_zone(const struct engine *engine, const struct tim
            schedule_of(timer, &engine->options.zones, &schedule, NULL) == ERROR_NOT_FOUND;
 }
 
-/* True if the rules of its zone changed. A timer in memory is checked when it is due. */
+/* True if the rules of the timer's zone changed since it was written. If the timer is in memory, it
+ * is checked when it is due. */
 static bool second_scan_is_moved(const struct engine *engine, const struct timer *timer)
 {
     struct schedule schedule;
@@ -156,8 +158,8 @@ static bool second_scan_is_moved(const struct engine *engine, const struct timer
            schedule_rederive(&schedule, timer->texts.zoned, timer->due).ms != timer->due.ms;
 }
 
-/* Counts the rows of a page whose timers are not in memory (live.h). A placeholder has not been
- * read. */
+/* Counts the rows of a page whose timers are not in memory (live.h). A placeholder is not a timer
+ * that was read. */
 static void second_scan_count(struct engine *engine, const struct engine_read *read)
 {
     struct live *live = entries_live(engine->entries);

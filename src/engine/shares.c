@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* An unproven target may hold one over this part of the free places. */
+/* An unproven target may take another place while it holds fewer than the free places divided by
+ * this. */
 #define UNPROVEN_PART 8
 
 void shares_init(struct shares *shares, enum shares_rule rule)
@@ -158,7 +159,8 @@ static uint32_t shares_least_left(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* True if a target of the tenant that holds `held` places may take another. */
+/* True if a target that holds `held` places may take another one, by the shares of the tenant and
+ * of the target. */
 static bool shares_may_send(const struct shares *shares, const struct share_tenant *tenant,
                             enum share_class class, uint32_t held)
 {
@@ -228,7 +230,8 @@ void shares_enlist(struct shares *shares, struct share_target *target, struct wa
         list_push(&shares->ready, &tenant->link);
 }
 
-/* Returns the target of this class that holds the fewest places, if it may have one. */
+/* Returns the tenant's target of this class that holds the fewest places, if it may take another;
+ * otherwise NULL. */
 static struct share_target *shares_least(struct shares *shares, struct share_tenant *tenant,
                                          enum share_class class, struct wall now)
 {
@@ -243,7 +246,8 @@ static struct share_target *shares_least(struct shares *shares, struct share_ten
                 return NULL;
             if (class == SHARE_UNPROVEN || shares_is_proven(shares, target->key, now))
                 return target;
-            shares_enlist(shares, target, now); /* its proof has expired */
+            /* its proof has expired, so it moves to the other class */
+            shares_enlist(shares, target, now);
         }
     }
     return NULL;
@@ -264,7 +268,7 @@ struct share_target *shares_next(struct shares *shares, struct wall now,
             target = shares_least(shares, tenant, second, now);
             *ret_class = second;
         }
-        if (!target && second == SHARE_PROVEN) { /* proofs may have expired just now */
+        if (!target && second == SHARE_PROVEN) { /* proofs may have expired during the first try */
             target = shares_least(shares, tenant, SHARE_UNPROVEN, now);
             *ret_class = SHARE_UNPROVEN;
         }
@@ -280,7 +284,7 @@ struct share_target *shares_next(struct shares *shares, struct wall now,
     return NULL;
 }
 
-/* A tenant is on a list while one of its targets wants a place. */
+/* Aborts unless the tenant is on a list exactly while one of its targets wants a place. */
 static void shares_check_turns(const struct share_tenant *tenant)
 {
     for (size_t class = 0; class < SHARE_CLASSES; class ++)

@@ -12,13 +12,15 @@
 #include <stdlib.h>
 
 struct spill {
-    struct list starved; /* backlogs */
-    uint64_t scan;       /* number of the last or running scan, from 1 */
+    struct list starved; /* spill_backlog of each starved queue */
+    uint64_t scan;       /* number of the last or running scan; the first is 1 */
     bool is_scanning;
-    /* scan in which timers without a queue were last spilled; 0 if there are none */
+    /* number of the scan that may have missed spilled timers without a queue; 0 if there are
+     * none */
     uint64_t unexplored_scan;
     struct wall to; /* upper bound of the positions of spilled timers */
-    /* upper bound for rows that this scan left, or that were written since it began */
+    /* the same bound for rows that the running scan left in place, or that were written since it
+     * began */
     struct wall to_seen;
 };
 
@@ -38,7 +40,8 @@ void spill_destroy(struct spill *spill)
     free(spill);
 }
 
-/* Returns how far ahead a row may be that is not at its due time. */
+/* Returns the furthest position of a row that is not at its due time, by the clock that placed
+ * it. */
 static struct wall spill_search_to(const struct engine *engine)
 {
     assert(engine->spill->scan > 0);
@@ -60,7 +63,7 @@ void spill_look_everywhere(struct engine *engine)
 
 /* ---- timers ---- */
 
-/* Notes that a spilled timer may be at this position. */
+/* Notes that there may be a spilled timer at this position. */
 static void spill_note_place(struct spill *spill, struct wall at)
 {
     spill->to = wall_max(spill->to, wall_add(at, 1));
@@ -88,7 +91,8 @@ void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct en
     assert(entry->timer->due.ms <= engine->now.ms);
     assert(!timer_is_final(entry->timer->state));
     entry->timer->at = spill_place(engine, backlog);
-    entry->timer->state = TIMER_SCHEDULED; /* it waits for room now, not for its next attempt */
+    /* it waits for room now, no longer for its next attempt */
+    entry->timer->state = TIMER_SCHEDULED;
     engine->stats.spilled++;
     watermark_write_spilled(engine, entry);
 }
@@ -163,7 +167,7 @@ void spill_update(struct engine *engine, struct spill_backlog *backlog, size_t q
     assert(list_is_empty(&backlog->link) != spill_is_starved(engine, backlog, queue_bytes));
 }
 
-/* True if a timer of the queue may be spilled, as far as scans know. */
+/* True if, as far as scans know, a timer of the queue may be spilled. */
 static bool spill_may_have(const struct spill *spill, const struct spill_backlog *backlog)
 {
     assert(backlog->scan <= spill->scan);
@@ -205,7 +209,8 @@ struct spill_scan spill_scan_begin(struct engine *engine)
     return (struct spill_scan){spill->to, spill->to.ms >= spill_search_to(engine).ms};
 }
 
-/* Learns from a scan. What it did not see was before the frontier, so within the window. */
+/* Lowers the bounds to what a scan has seen. Rows that it did not visit are before the frontier,
+ * and so within the window. */
 static void spill_learn(struct engine *engine, const struct spill_scan *scan)
 {
     const struct wall near_to = wall_add(engine->now, engine->options.window_ms);

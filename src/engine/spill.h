@@ -1,19 +1,20 @@
 /*
- * spill.h - where timers are put for which there is no room in memory, and which dispatch queues
- * may have some of them.
+ * spill.h - moves timers out of memory when there is no room, and knows which dispatch queues may
+ * have spilled timers.
  *
  * A due timer is spilled when too many wait in memory: its row is moved some windows ahead, where
- * the frontier meets it. But its queue may be empty long before. So a queue that runs low and may
- * have spilled timers is *starved*, and while one is, a *reload scan* (reload.h) reads the places
- * where spilled timers can be.
+ * the frontier will read it. But its queue may be empty long before that. A queue that runs low and
+ * may have spilled timers is *starved*. While one is, a *reload scan* (reload.h) reads all
+ * positions at which spilled timers can be.
  *
- * A queue notes the number of the scan in which a timer of it was last spilled (and durable: before
- * that a read may miss it) or passed over. A scan that ends without either has found them all: the
- * queue is not starved until it spills again. The engine notes one for the timers without a queue:
- * those that an earlier engine spilled, and those that became durable when their queue was gone.
+ * Scans have numbers. A queue stores the number of the scan during which one of its timers was last
+ * passed over, or was last spilled durably (before that, a read may miss the row). If a later scan
+ * ends without either, it has found all of them, and the queue is not starved until it spills
+ * again. The engine stores such a number for timers without a queue: those that an earlier engine
+ * spilled, and those that became durable after their queue was freed.
  *
  * After a step back of the clock, or a start at an earlier time, the next scan is a *search*: it
- * goes as far as misplaced rows can lie (position.h), and brings them back.
+ * covers all positions of misplaced rows (position.h), and moves those rows back.
  */
 #ifndef TICKWHEEL_ENGINE_SPILL_H
 #define TICKWHEEL_ENGINE_SPILL_H
@@ -23,17 +24,18 @@
 
 struct spill;
 
-/* What a dispatch queue notes about its spilled timers. */
+/* Notes of a dispatch queue about its spilled timers. */
 struct spill_backlog {
     struct list link; /* on the list of starved queues while it is starved */
-    uint64_t scan;    /* 0 if none of its timers is spilled */
+    /* number of the scan that may have missed one of its spilled timers; 0 if none is spilled */
+    uint64_t scan;
 };
 
 struct spill *spill_create(void); /* returns NULL if out of memory */
 void spill_destroy(struct spill *spill);
 
-/* Assumes spilled and misplaced timers anywhere in the storage. Called first, and after a step
- * back of the clock. */
+/* Assumes that spilled and misplaced timers may be anywhere in the storage. Called after creation
+ * and after a step back of the clock. */
 void spill_look_everywhere(struct engine *engine);
 
 static inline void spill_backlog_init(struct spill_backlog *backlog)
@@ -44,53 +46,58 @@ static inline void spill_backlog_init(struct spill_backlog *backlog)
 
 /* ---- timers ---- */
 
-/* Spills a timer of this queue, or without a queue (NULL): it is written some windows ahead. */
+/* Spills a timer: writes its row some windows ahead. `backlog` is that of its dispatch queue; NULL
+ * if the queue does not exist. */
 void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct entry *entry);
 
-/* Spills a misplaced timer that was spilled before. */
+/* Spills a timer once more whose spilled position is too far ahead, after a step back of the
+ * clock. */
 void spill_again(struct engine *engine, struct spill_backlog *backlog, struct entry *entry);
 
-/* Moves an early timer to its due time, or to another back-off: WRITING. */
+/* Moves a timer that was put too far ahead to its due time, or gives it a new back-off. The entry
+ * is WRITING then. */
 void spill_reposition(struct engine *engine, struct entry *entry);
 
-/* Puts a timer that waits for its time into the wheel if it is near, otherwise out of memory.
- * After a step back of the clock. */
+/* After a step back of the clock: puts a timer that is no longer due into the wheel if its row is
+ * before the frontier, otherwise out of memory. */
 void spill_reschedule(struct engine *engine, struct entry *entry);
 
-/* Notes that a spilled timer may be where a scan has been; the next one finds it. */
+/* Records that a spilled timer may be at a position that the running scan has passed. The next scan
+ * finds it. */
 void spill_pass_over(struct engine *engine, struct spill_backlog *backlog,
                      const struct timer *timer);
 
 /* ---- queues ---- */
 
-/* Returns the memory up to which a queue's timers are reloaded. */
+/* Returns up to how many bytes of a queue's timers are reloaded. */
 size_t spill_queue_bytes_max(const struct engine *engine);
 
-/* True if a queue with this memory has less than it can send in a short time, and perhaps
- * spilled timers. */
+/* True if a queue whose timers use `queue_bytes` has fewer than it can send in a short time, and
+ * may have spilled timers. */
 bool spill_is_starved(const struct engine *engine, const struct spill_backlog *backlog,
                       size_t queue_bytes);
 
-/* Call after either has changed. */
+/* Updates whether the queue is starved. Called after its memory or its notes have changed. */
 void spill_update(struct engine *engine, struct spill_backlog *backlog, size_t queue_bytes);
 
-/* Returns a starved queue whose spilled timers have all been found, and notes that. The caller
- * updates the queue and calls again. NULL if there is none. */
+/* Returns a starved queue whose spilled timers have all been found, and marks it as not starved.
+ * The caller updates the queue and calls again. NULL if there is none. */
 struct spill_backlog *spill_next_found(struct engine *engine);
 
 /* ---- scans ---- */
 
-/* True if a queue is starved, or there may be spilled timers without a queue. */
+/* True if a queue is starved, or if spilled timers may exist whose queue does not. */
 bool spill_wants_scan(const struct engine *engine);
 
 struct spill_scan {
     struct wall to;
-    bool is_search; /* whether it looks for misplaced rows too */
+    bool is_search; /* whether the scan also covers the positions of misplaced rows */
 };
 
 struct spill_scan spill_scan_begin(struct engine *engine);
 
-/* Ends a scan. `is_whole`: the clock did not step back during it, so it saw all rows. */
+/* Ends a scan. `is_whole` is true if the clock did not step back during the scan, so that it saw
+ * all rows. */
 void spill_scan_end(struct engine *engine, const struct spill_scan *scan, bool is_whole);
 
 /* For tests: aborts unless every invariant holds. */

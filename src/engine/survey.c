@@ -11,10 +11,11 @@ struct surveyor {
     struct engine *engine;
     const struct command *command;
     struct survey *survey;
-    struct map rows; /* key of a dispatch queue -> index of its row + 1 */
+    struct map rows; /* key of a dispatch queue -> index of its row, plus 1 */
 };
 
-/* Returns the row of a dispatch queue. NULL if there are too many rows, or out of memory. */
+/* Returns the row of a dispatch queue, and adds it if needed. NULL if there are too many rows, or
+ * out of memory. */
 static struct survey_row *survey_row_of(struct surveyor *surveyor, uint64_t key, struct bytes name)
 {
     struct survey *survey = surveyor->survey;
@@ -142,8 +143,8 @@ static void survey_live(const struct engine *engine, struct bytes tenant, struct
     buffer_deinit(&name);
 }
 
-/* Except for overdue timers, all timers of a queue belong to one tenant, so only the first of
- * another tenant's queue is examined. */
+/* All timers of a queue belong to one tenant, except in the queue of overdue timers. So only the
+ * first timer of another tenant's queue is examined. */
 static void survey_queues(struct surveyor *surveyor)
 {
     const bool of_targets = surveyor->survey->kind == SURVEY_TARGETS;

@@ -1,10 +1,10 @@
 /*
- * survey.h - counts the due timers of one partition that wait or are in flight, by queue or by
- * target, or all live ones; or shows the first items of a queue; or tells what a node knows of
- * itself.
+ * survey.h - answers questions about one partition or one node: how many due timers wait or are in
+ * flight, by queue or by target; how many timers live; the first items of a queue; what a node
+ * reports of itself.
  *
- * It tells of the asking tenant's timers alone; of due ones, those in memory. Each timer that waits
- * is looked at once.
+ * The answer is about the asking tenant's timers. Due timers count while they are in memory.
+ * Each waiting timer is visited once.
  *
  * Ownership  The caller's, borrowed until the answer; then survey_deinit. The timers of ITEMS stay
  *            the engine's, as those of every answer (command.h).
@@ -16,7 +16,8 @@
 #include "base/time.h"
 #include "timer/timer.h"
 
-/* Maximum of rows of a survey; of TENANTS, as many as have tokens or rows of /metrics. */
+/* Maximum of rows of a survey. TENANTS has its own, because all tenants with tokens or with rows in
+ * /metrics must fit. */
 #define SURVEY_ROWS_MAX    1000
 #define SURVEY_TENANTS_MAX 8192
 
@@ -26,16 +27,18 @@ enum survey_kind {
     SURVEY_ITEMS,   /* the items of one queue, in the order in which workers get them */
     /* Surveys of a node instead of a partition, which the node answers (node/node_survey.c). */
     SURVEY_WORKERS, /* a row for each queue with workers that wait on the node */
-    /* of all tenants: a row for each with timers that wait on the node, and another for each
-     * whose rate refused requests there */
+    /* tenants of a node: a row for each with timers that wait there, and another one for each whose
+     * requests were refused there because of its rate */
     SURVEY_TENANTS,
-    SURVEY_FAILURES, /* no rows, but `failures` */
-    SURVEY_STATS,    /* of all tenants: no rows, but `numbers`, in the order of ops/stats.h */
-    /* of a partition again: a row for each state and origin of live timers, named "STATE ORIGIN" */
+    SURVEY_FAILURES, /* failing targets of a node: no rows, but `failures` */
+    /* statistics of a node, for all tenants: no rows, but `numbers`, in the order of ops/stats.h */
+    SURVEY_STATS,
+    /* survey of a partition: a row for each state and origin of live timers, named "STATE
+     * ORIGIN" */
     SURVEY_LIVE,
-    /* of a node: a row for each delivery in its delivery log that `queue` asks for, named by its
-     * bytes, the newest first; and a last one without a name, whose `ready` is the stamp before
-     * which the search goes on. Without a delivery log no row */
+    /* delivery log of a node: a row for each delivery that matches `queue`, newest first, whose
+     * name is the encoded delivery. In a last row without a name, `ready` is the stamp before which
+     * to continue the search. No rows if there is no delivery log */
     SURVEY_DELIVERIES,
 };
 
@@ -58,39 +61,41 @@ static inline size_t survey_rows_max(enum survey_kind kind)
 
 struct survey_row {
     size_t name_at, name_size; /* in `names` */
-    uint64_t ready;            /* due and not in flight; WORKERS: workers; LIVE: all */
-    /* in flight, or leased items of a queue; TENANTS: refused requests */
+    /* timers that are due and not in flight. WORKERS: waiting workers. LIVE: all timers */
+    uint64_t ready;
+    /* timers in flight, or leased items of a queue. TENANTS: refused requests */
     uint64_t taken;
-    struct wall oldest; /* due time of the first ready one; WALL_NEVER if there is none */
-    /* further due ones may be only on disk. TENANTS: the row counts refused requests, not
+    struct wall oldest; /* due time of the first timer in `ready`; WALL_NEVER if there is none */
+    /* further due timers may be on disk only. TENANTS: the row counts refused requests instead of
      * waiting timers. LIVE, in a row without a name: the counts are not complete yet */
     bool is_spilled;
     uint64_t workers; /* workers that wait for the queue; set by survey_join */
 };
 
-/* A host of webhooks, one of its paths, or a broker connection that fails at a node. */
+/* A failing webhook origin, one of its paths, or a broker connection, as a node sees it. */
 struct survey_failure {
     size_t at; /* offset in `names` of its origin, path and error, one after another */
     size_t origin_size, path_size, error_size;
     uint8_t state;     /* enum breaker_state (delivery/breaker.h); 0 if closed */
     uint32_t failures; /* consecutive failures */
-    uint64_t wait_ms;  /* time until it is tried again */
+    uint64_t wait_ms;  /* milliseconds until the next try */
 };
 
 struct survey {
-    /* The question. */
+    /* The question, set by the caller. */
     enum survey_kind kind;
-    uint32_t node; /* number of a node; 0 for this one */
-    /* ITEMS: full name. QUEUES, WORKERS: the only queue to report; empty for all. DELIVERIES: the
-     * encoded question (delivery_log/delivery_query.h) */
+    uint32_t node; /* number of the node to ask; 0 for this one */
+    /* ITEMS: full name of the queue. QUEUES, WORKERS: the only queue to report; empty for all.
+     * DELIVERIES: the encoded question (delivery_log/delivery_query.h) */
     struct bytes queue;
     const struct timer **items; /* ITEMS: array of `items_max` */
     size_t items_max;
-    /* The answer; the engine begins with nothing. */
+    /* The answer, which is empty when the engine begins. */
     struct survey_row *rows; /* several rows may have one name */
     size_t row_count, row_capacity_;
-    struct buffer names; /* has failed if out of memory */
-    bool is_cut; /* more rows exist than allowed; TENANTS: other tenants have waiting timers */
+    struct buffer names; /* texts of all rows and failures; marked as failed if out of memory */
+    /* more rows exist than the maximum. TENANTS: tenants without a row have waiting timers */
+    bool is_cut;
     size_t item_count;
     struct survey_failure *failures;
     size_t failure_count, failure_capacity_;
@@ -103,16 +108,16 @@ static inline struct bytes survey_name(const struct survey *survey, const struct
     return (struct bytes){survey->names.data + row->name_at, row->name_size};
 }
 
-/* Adds an empty row. Returns NULL if there are too many, or out of memory, in which case `names`
- * has failed. */
+/* Adds an empty row. Returns NULL if the maximum is reached, or if out of memory, in which case
+ * `names` has failed. */
 struct survey_row *survey_add(struct survey *survey, struct bytes name);
 
-/* Like survey_add, with any number of rows. */
+/* Like survey_add, without a maximum of rows. */
 struct survey_row *survey_append(struct survey *survey, struct bytes name);
 
 void survey_deinit(struct survey *survey);
 
-/* Appends the rows and failures of `part`, which answered a part of the question. */
+/* Appends the rows and failures of `part`, the answer of another partition or node. */
 void survey_join(struct survey *survey, const struct survey *part);
 
 /* Merges the rows with equal names, sorts them by name and keeps as many as are allowed; and sorts
@@ -142,13 +147,13 @@ static inline struct bytes survey_error(const struct survey *survey,
                           failure->error_size};
 }
 
-/* Adds a failure with its numbers and these texts. Without memory `names` has failed. */
+/* Adds a failure with these numbers and texts. If out of memory, `names` has failed. */
 void survey_add_failure(struct survey *survey, const struct survey_failure *failure,
                         struct bytes origin, struct bytes path, struct bytes error);
 
-/* Sorts the failures by origin, each origin before its paths. For a target that several nodes
- * report it keeps the worst: one that holds deliveries back, then the most consecutive failures.
- * It keeps those of the first SURVEY_ROWS_MAX origins; is_cut if there are more. */
+/* Sorts the failures by origin, each origin before its paths. If several nodes report a target,
+ * keeps the worst failure: one that holds deliveries back, then the one with the most consecutive
+ * failures. Keeps those of the first SURVEY_ROWS_MAX origins, and sets is_cut if there are more. */
 void survey_sort_failures(struct survey *survey);
 
 #endif

@@ -116,7 +116,7 @@ static int survey_compare_targets(const struct survey *survey, const struct surv
     return order ? order : bytes_compare(survey_path(survey, a), survey_path(survey, b));
 }
 
-/* Orders failures of one target with the worst first. */
+/* Compares failures for sorting by target; for one target the worst comes first. */
 static int survey_compare_failures(const void *left, const void *right, void *survey)
 {
     const struct survey_failure *a = left, *b = right;

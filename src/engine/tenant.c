@@ -26,7 +26,8 @@ bool tenant_owns(const struct command *command, const struct timer *timer)
     return bytes_equal(timer->texts.tenant, tenant_asking(command));
 }
 
-/* Counts the timer among those of all engines. Without memory it is no longer counted. */
+/* Counts the timer in the counts of this engine. If out of memory, removes it from those of all
+ * engines again. */
 static enum error_code tenant_count_own(struct engine *engine, const struct timer *timer)
 {
     struct tenant_counts *own = engine->options.tenant_counts_own;
@@ -63,7 +64,8 @@ bool tenant_admit_own(struct engine *engine, const struct timer *timer)
     return true;
 }
 
-/* A timer whose record was damaged when the storage counted may not have been counted. */
+/* The counts lack a timer whose record was damaged when the storage counted, so it may not be in
+ * them. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer)
 {
     assert(timer->id.partition == engine->options.partition);
@@ -75,8 +77,8 @@ void tenant_dismiss(struct engine *engine, const struct timer *timer)
 
 /* ---- the limit of all tenants together ---- */
 
-/* True if the tenant may have one more of `all` live timers. If it could even if all were its
- * own, it need not be looked up. */
+/* True if the tenant may have one more of `all` live timers. If that held even if all of them were
+ * its own, its own number is not looked up. */
 static bool tenant_may_have_more(const struct engine_options *options, struct bytes tenant,
                                  uint64_t all)
 {

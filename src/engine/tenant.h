@@ -14,26 +14,27 @@
  * it. */
 bool tenant_owns(const struct command *command, const struct timer *timer);
 
-/* Counts a timer of the tenant that will live. Returns NONE, TOO_MANY or NO_MEMORY. */
+/* Counts a timer that is about to be created for the tenant. Returns NONE, TOO_MANY or
+ * NO_MEMORY. */
 enum error_code tenant_admit(struct engine *engine, const struct command *command,
                              const struct timer *timer);
 
-/* Counts a timer of the engine's own, here and in `pending`, of a tenant that has others. Not
- * limited. Returns false if out of memory; nothing changed. */
+/* Counts a timer that the engine creates itself, such as a report, for a tenant that has others. No
+ * limit applies. Returns false if out of memory; then nothing changed. */
 bool tenant_admit_own(struct engine *engine, const struct timer *timer);
 
-/* Stops counting a timer that durably ended, or was never made. */
+/* Stops counting a timer whose end is durable, or that was not created after all. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer);
 
-/* Counts a timer of the tenant in `pending`. Returns false at the limit, or with is_divided if
- * the tenant has its share (base/share.h). */
+/* Counts one more live timer of the tenant in the total of all. Returns false if the limit is
+ * reached or, with is_divided, if the tenant has used its share (base/share.h). */
 bool tenant_admit_pending(struct engine *engine, struct bytes tenant);
 
-/* Stops counting a timer that was admitted and does not live. */
+/* Stops counting a timer that was admitted but is not live. */
 void tenant_dismiss_pending(struct engine *engine);
 
-/* Counts a dismissed timer again that lives after all, because its cancel was not written. Not
- * limited. */
+/* Counts a timer again that stays live, because its cancel could not be written. No limit
+ * applies. */
 void tenant_restore_pending(struct engine *engine);
 
 #endif

@@ -1,9 +1,9 @@
 /* Tells how many timers wait in each dispatch queue, and since when. */
 #include "engine/dispatch_queue.h"
 
-/* All timers of a queue of webhooks belong to one tenant, as do all items of a built-in queue.
- * Those for brokers are reported only by kind, as are overdue timers, which belong to all
- * tenants. */
+/* All timers of a queue of webhooks belong to one tenant, as do all items of a built-in queue, so
+ * each is reported. Timers for brokers are reported only by kind, as are overdue timers, which
+ * belong to all tenants. */
 void engine_tell_waiting(const struct engine *engine,
                          void (*tell)(void *context, const struct engine_waiting *waiting),
                          void *context)

@@ -10,16 +10,17 @@
 
 struct watermark {
     struct wall at, trim;
-    struct wall raise_at;           /* time at which to raise it, if it is stale */
-    bool is_stale;                  /* rows changed since it was written */
-    struct wall sample;             /* watermark at the time ... */
-    struct wall sampled_at;         /* ... sampled_at; retain_ms later it is the trim */
+    struct wall raise_at;           /* time at which to raise it again, if it is stale */
+    bool is_stale;                  /* rows have changed since it was written */
+    struct wall sample;             /* the watermark as it was at `sampled_at` */
+    struct wall sampled_at;         /* retain_ms after this time, the trim becomes `sample` */
     struct wall over_max;           /* upper bound of the positions of final records */
-    struct storage_meta meta_taken; /* meta of the last batch; all zero after a failure */
-    struct wall placed;             /* as in the meta */
-    /* maximum of `placed` of rows seen by this scan or written since it began */
+    struct storage_meta meta_taken; /* meta of the last batch; all zero if that failed */
+    struct wall placed;             /* `placed` of the meta */
+    /* the same bound for the rows that the running scan saw, and those written since it began */
     struct wall placed_seen;
-    struct wall placed_unsettled; /* maximum for rows written since no write was pending */
+    /* the same bound for rows written since the last moment without pending writes */
+    struct wall placed_unsettled;
 };
 
 struct watermark *watermark_create(const struct storage_meta *meta, struct wall now)
@@ -30,7 +31,8 @@ struct watermark *watermark_create(const struct storage_meta *meta, struct wall 
         return NULL;
     watermark->at = meta->watermark;
     watermark->trim = wall_min(meta->trim, meta->watermark);
-    watermark->sample = watermark->trim; /* timers in between may have ended just now */
+    /* timers between trim and watermark may have ended just now */
+    watermark->sample = watermark->trim;
     watermark->sampled_at = now;
     watermark->meta_taken = *meta;
     watermark->over_max = wall_max(meta->over_to, wall_max(meta->watermark, now));
@@ -57,7 +59,8 @@ static void watermark_note_placed(struct engine *engine, const struct timer *tim
     assert(watermark->placed.ms >= watermark->placed_unsettled.ms);
 }
 
-/* Moves the watermark back to a timer that was placed before it, after a step back of the clock. */
+/* If the timer is before the watermark, moves the watermark back to it. That happens after a step
+ * back of the clock. */
 static void watermark_keep_before(struct watermark *watermark, const struct timer *timer)
 {
     watermark->at = wall_min(watermark->at, timer->at);
@@ -75,8 +78,9 @@ static void watermark_note(struct engine *engine, const struct entry *entry)
     assert(timer->id.partition == engine->options.partition);
     watermark->is_stale = true;
     if (storage_is_dead_letter(timer))
-        return;                         /* its position is apart from all others */
-    if (timer_is_final(timer->state)) { /* it is where the live one was, unless that was paused */
+        return; /* positions of dead letters are apart from all others */
+    /* a final record is at the position that the live one had, unless that was paused */
+    if (timer_is_final(timer->state)) {
         const bool moves = entry->row_at.ms == STORAGE_PAUSED_AT.ms;
         const struct wall row_at = entry->row_at.ms ? entry->row_at : timer->id.first;
 
@@ -116,7 +120,7 @@ void watermark_write_spilled(struct engine *engine, struct entry *entry)
 
 /* ---- the bounds ---- */
 
-/* Returns the first position of rows that the timers of these entries have or will have. */
+/* Returns the earliest position of the rows that the timers of these entries have or will have. */
 static struct wall watermark_oldest(const struct list *entries, struct wall oldest)
 {
     LIST_FOR_EACH (entries, link) {
@@ -134,7 +138,7 @@ static struct wall watermark_oldest(const struct list *entries, struct wall olde
     return oldest;
 }
 
-/* Returns the time of the next trim, at most once an interval, even if retain_ms is 0. */
+/* Returns the time of the next trim. It is at most once an interval, even if retain_ms is 0. */
 static struct wall watermark_trim_at(const struct engine *engine)
 {
     const struct engine_options *options = &engine->options;
@@ -175,7 +179,7 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
     watermark->raise_at =
         wall_add(engine->now, engine->options.watermark_interval_ms + queued / 100);
     if (trims) {
-        /* All rows before the sample had ended when it was taken, retain_ms ago. */
+        /* All rows before `sample` had ended retain_ms ago, when the sample was taken. */
         watermark->trim = wall_max(watermark->trim, watermark->sample);
         watermark->sample = watermark->at;
         watermark->sampled_at = engine->now;

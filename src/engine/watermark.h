@@ -1,13 +1,13 @@
 /*
- * watermark.h - where rows lie: the bounds that each batch carries in its meta.
+ * watermark.h - bounds for the positions of rows, which are written in the meta of each batch.
  *
  *     ── final ──┬── live and final ──┬── all live rows in memory ──┬── in the storage only ──►
  *              trim               watermark                       frontier (window.h)
  *
- * A start reads from the watermark, and the storage drops rows before the trim.
+ * Recovery reads from the watermark on, and the storage drops rows before the trim.
  *
- * `placed` is a lower bound of the wall time at which any row was put elsewhere than at its due
- * time. An earlier time now means that rows may be misplaced (position.h): spill.h looks for them.
+ * `placed` bounds the wall times at which rows were put at another position than their due time. If
+ * the present time is earlier, rows may be misplaced (position.h), and spill.h searches for them.
  *
  * All writes but those that forget dead letters go through here on their way to commit.h.
  */
@@ -31,18 +31,18 @@ void watermark_write_spilled(struct engine *engine, struct entry *entry);
 
 /* ---- the bounds ---- */
 
-/* True if it is time to raise the watermark, or to trim. */
+/* True if the watermark may be raised, or final records trimmed. */
 bool watermark_is_due(const struct engine *engine);
 
-/* Raises the watermark as far as the live timers allow, and trims. `oldest` is the first
- * position of timers that no batch or delivery has. It visits each timer that is due or being
- * written, so the more of them wait (`queued`), the later the next time. */
+/* Raises the watermark as far as the live timers allow, and trims. `oldest` is the first position
+ * of timers that are in no batch and no delivery. Visits each timer that is due or being written;
+ * the more timers wait (`queued`), the later is the next call due. */
 void watermark_raise(struct engine *engine, struct wall oldest, size_t queued);
 
-/* Notes that rows have changed since it was written. */
+/* Notes that rows have changed since the watermark was last written. */
 void watermark_mark_stale(struct engine *engine);
 
-/* Moves the watermark back to a live row that may be before it. */
+/* Moves the watermark back if the timer, which is live, is before it. */
 void watermark_found(struct engine *engine, const struct timer *timer);
 
 /* Fills in the meta of a batch. watermark_meta_failed: such a batch failed. */
@@ -58,13 +58,15 @@ void watermark_check(const struct engine *engine);
 
 struct wall watermark_placed(const struct engine *engine);
 
-/* Rebuilds `placed`, in three calls: a scan of all positions of such rows begins; it saw a row;
- * it has seen all rows except those placed by `placed_near`. */
+/* Recompute `placed` in three calls: watermark_scan_begins before a scan of all positions of
+ * displaced rows, _scan_met for each row that it saw, _scan_ends after the last row. `placed_near`
+ * covers the rows that the scan did not visit. */
 void watermark_scan_begins(struct engine *engine);
 void watermark_scan_met(struct engine *engine, const struct timer *timer);
 void watermark_scan_ends(struct engine *engine, struct wall placed_near);
 
-/* Notes that everything written is durable. */
+/* Called when no write is pending. Rows written from now on cannot be missed by a scan that begins
+ * later. */
 void watermark_all_durable(struct engine *engine);
 
 #endif

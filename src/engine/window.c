@@ -13,7 +13,8 @@
 
 enum { EXPIRE_BATCH = 256, FAILED_READS = 3, LOOK_WINDOWS = 64 };
 
-/* Mark of an alarm, as opposed to a timer, in the wheel: entries and owners have even addresses. */
+/* Bit that marks the data of an alarm in the wheel. Entries and owners of alarms have even
+ * addresses. */
 #define WINDOW_ALARM UINT64_C(1)
 
 struct window {
@@ -21,16 +22,17 @@ struct window {
     size_t alarms;                      /* number of alarms in the wheel */
     struct storage_position frontier;   /* position before which all live rows are in memory */
     struct storage_position reading_to; /* frontier after the running read ahead */
-    /* position up to which the storage has no live row after the frontier, except those of
-     * batches that are not back */
+    /* from the frontier to this position the storage has no live row, except those of batches
+     * without a result */
     struct storage_position empty_to;
-    struct storage_position looking_to; /* upper bound of empty_to after the running look */
-    bool was_empty;                     /* whether the last read ahead returned no row */
+    /* upper bound of empty_to after the running search for the next row */
+    struct storage_position looking_to;
+    bool was_empty; /* the last read ahead returned no row */
     bool is_reading;
-    bool is_reading_behind; /* whether the running read is not a read ahead */
-    bool is_looking;        /* whether it looks for the next row */
+    bool is_reading_behind; /* the running read is a scan after the frontier, not a read ahead */
+    bool is_looking;        /* the running read searches for the next row */
     bool is_ready;
-    struct wall read_not_before; /* earliest read after a failed one */
+    struct wall read_not_before; /* earliest time of the next read after a failure */
     unsigned failed_reads;       /* consecutive failed reads */
 };
 
@@ -45,7 +47,8 @@ struct window *window_create(struct wall watermark, struct wall now)
         free(window);
         return NULL;
     }
-    window->frontier.at = wall_min(watermark, now); /* so that it reads at once */
+    /* at or before now, so that reading begins at once */
+    window->frontier.at = wall_min(watermark, now);
     window->empty_to = window->frontier;
     return window;
 }
@@ -86,7 +89,8 @@ bool window_overtakes(const struct engine *engine, const struct entry *entry)
            !position_is_spilled(engine, entry->timer);
 }
 
-/* Notes that the storage may have a row here. Rows before the frontier are in memory. */
+/* Notes that the storage may have a row at this position. Rows before the frontier are in memory
+ * already. */
 static void window_expect(struct window *window, struct storage_position position)
 {
     if (storage_position_before(position, window->frontier))
@@ -106,7 +110,7 @@ void window_expect_rows(struct engine *engine, const struct storage_batch *batch
     assert(!storage_position_before(engine->window->empty_to, engine->window->frontier));
 }
 
-/* Moves the frontier back to a row, so that it is read again. */
+/* Moves the frontier back to a row that is to be read again. */
 static void window_pull_back(struct window *window, struct storage_position position)
 {
     if (storage_position_before(position, window->frontier))
@@ -127,7 +131,8 @@ static void window_pause_reading(struct engine *engine)
 void window_park(struct engine *engine, struct entry *entry)
 {
     assert(!timer_is_final(entry->timer->state));
-    assert(entry->row_at.ms == entry->timer->at.ms); /* the row that is read again must be there */
+    /* the row is at the timer's position, so it will be read again */
+    assert(entry->row_at.ms == entry->timer->at.ms);
     window_pull_back(engine->window, position_of(entry->timer));
     entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
     assert(!window_is_near(engine, entry->timer));
@@ -240,14 +245,15 @@ size_t window_room_bytes(const struct engine *engine)
     return near_bytes < max ? max - near_bytes : 0;
 }
 
-/* With less room, each timer that leaves would cause a page to be read of which one row is kept. */
+/* True if a read is worthwhile. With less room, each timer that leaves memory would cause a read of
+ * a page of which one row is kept. */
 bool window_has_room(const struct engine *engine)
 {
     return window_room_bytes(engine) >= engine->options.near_bytes_max / 16;
 }
 
-/* Reads ahead when the frontier, or the next row after it, is less than half a window away. So a
- * window is read in one or two pieces, before it is needed. */
+/* Returns the time of the next read ahead: when the frontier, or the next row after it, is less
+ * than half a window away. So a window is read in one or two pieces, before it is needed. */
 static struct wall window_read_ahead_at(const struct engine *engine)
 {
     const struct window *window = engine->window;
@@ -301,8 +307,9 @@ static bool window_read(struct engine *engine, struct storage_position from,
     return true;
 }
 
-/* Asks for the next row, so that nothing is read until it is near: an engine whose timers are
- * all far away sleeps. The end bounds the work, because final rows are skipped. */
+/* Requests the position of the next row. Nothing else is read until that row is near, so an engine
+ * whose timers are all far away sleeps. The end of the scan limits its work, because final rows are
+ * skipped. */
 static void window_look(struct engine *engine)
 {
     struct window *window = engine->window;
@@ -313,7 +320,7 @@ static void window_look(struct engine *engine)
     if (!window_read(engine, window->frontier, to, 1, SIZE_MAX))
         return;
     window->is_looking = true;
-    window->reading_to = window->frontier; /* nothing more counts as near */
+    window->reading_to = window->frontier; /* the frontier does not move with this read */
     window->looking_to = to;
 }
 
@@ -349,11 +356,11 @@ bool window_read_behind(struct engine *engine, struct storage_position from, str
                      bytes_max))
         return false;
     window->is_reading_behind = true;
-    window->reading_to = window->frontier; /* nothing more counts as near */
+    window->reading_to = window->frontier; /* the frontier does not move with this read */
     return true;
 }
 
-/* The row that was found is read again with its stretch. */
+/* Handles the position of the next row. The row itself is read again by a read ahead. */
 static void window_looked(struct window *window, const struct storage_page *page)
 {
     struct storage_position next = page->count ? position_of(page->timers[0]) : page->next;
@@ -457,7 +464,7 @@ bool window_clock_went_back(struct engine *engine)
 
     window->read_not_before =
         wall_min(window->read_not_before, wall_add(engine->now, engine->options.storage_retry_ms));
-    /* Otherwise spilled timers would be placed before the frontier: near, so queued at once, and
+    /* Without this, spilled timers would be before the frontier: they would be queued at once, and
      * spilled again. */
     window_pull_back(
         window, (struct storage_position){wall_add(engine->now, engine->options.window_ms), 0});
@@ -486,7 +493,7 @@ void window_check(const struct engine *engine)
             continue;
         scheduled++;
         CHECK(entry->row_at.ms == entry->timer->at.ms);
-        /* Holds after a step back of the clock too: later timers wait on disk. */
+        /* also after a step back of the clock, because later timers wait on disk */
         CHECK(entry->timer->at.ms <= wall_add(engine->now, engine->options.window_ms).ms);
     }
     CHECK(scheduled + engine->window->alarms == tw_wheel_count(engine->window->wheel));

@@ -13,10 +13,10 @@
 
 enum work_report { WORK_ACK, WORK_NACK, WORK_EXTEND };
 
-/* Equal to enum queue_verdict. */
+/* Same values as enum queue_verdict (delivery/queue.h). */
 enum work_verdict { WORK_OK, WORK_STALE, WORK_UNKNOWN };
 
-/* Equal to struct queue_receipt. */
+/* Same fields as struct queue_receipt (delivery/queue.h). */
 struct command_receipt {
     uint64_t number, proof;
 };
@@ -31,19 +31,19 @@ struct command_work {
     struct bytes queue; /* full name (timer/queue_target.h) */
     uint64_t lease_ms;
 
-    /* LEASE */
-    uint32_t items_max;              /* 1 .. */
+    /* Fields of LEASE. */
+    uint32_t items_max;              /* maximum of items, at least 1 */
     uint64_t bytes_max;              /* size from which no further item is added */
     struct command_work_item *items; /* array of `items_max` */
 
-    /* REPORT */
+    /* Fields of REPORT. */
     enum work_report report;
-    struct delivery_outcome outcome; /* NACK */
+    struct delivery_outcome outcome; /* outcome of a NACK */
     const struct command_receipt *receipts;
-    uint8_t *verdicts; /* enum work_verdict; the answer to each receipt */
+    uint8_t *verdicts; /* answer to each receipt; enum work_verdict */
     size_t receipt_count;
 
-    size_t item_count; /* answer to LEASE */
+    size_t item_count; /* LEASE: number of items in the answer */
 };
 
 #endif
