@@ -68,7 +68,7 @@ bool breaker_leave(struct breaker *breaker, const struct breaker_options *option
     if (options->failures_max == 0 || pass != breaker->generation)
         return false;
     if (verdict == BREAKER_UNKNOWN) {
-        if (is_probe) { /* the next one is the probe, at once */
+        if (is_probe) { /* the next delivery probes at once */
             breaker_open(breaker, now, breaker->pause_ms);
             breaker->open_until = now;
         }

@@ -27,8 +27,9 @@
 #include <stdbool.h>
 
 struct breaker_options {
-    uint32_t failures_max; /* consecutive failures that open it; 0 for never */
-    uint64_t pause_ms;     /* first pause */
+    /* number of consecutive failures that opens the breaker; 0 disables it */
+    uint32_t failures_max;
+    uint64_t pause_ms; /* pause after the first opening; doubled after each failed probe */
     uint64_t pause_max_ms;
 };
 
@@ -46,44 +47,45 @@ enum breaker_state {
 
 const char *breaker_state_text(enum breaker_state state);
 
-/* What a delivery shows about its target. */
+/* What the result of a delivery says about its target. */
 enum breaker_verdict {
     BREAKER_ALIVE,
     BREAKER_FAILED,
-    BREAKER_UNKNOWN, /* it never reached the target */
+    BREAKER_UNKNOWN, /* the delivery never reached the target */
 };
 
-/* What a delivery may show about its target. */
+/* What the result of a delivery can say about its target. */
 enum breaker_entrant {
-    BREAKER_WITNESS, /* it may be the probe */
-    /* its lack of an answer means nothing: it may pass when a probe may, but is none */
+    BREAKER_WITNESS, /* may be the probe, because its result counts */
+    /* its failure says nothing, so it is never the probe; it may enter when a probe may */
     BREAKER_MINOR,
 };
 
-/* All zero if closed. */
+/* A closed breaker without failures is all zero. */
 struct breaker {
     enum breaker_state state;
     uint32_t failures;         /* consecutive failures */
-    uint32_t generation;       /* number of changes of the state */
-    uint64_t pause_ms;         /* last pause */
-    struct instant open_until; /* while OPEN */
+    uint32_t generation;       /* number of state changes; a pass with an older number is ignored */
+    uint64_t pause_ms;         /* length of the last pause */
+    struct instant open_until; /* end of the pause; valid while OPEN */
 };
 
-/* True if a delivery may begin now; pass `ret_pass` to breaker_leave. While HALF_OPEN one is in
- * flight, and no other may begin. */
+/* True if a delivery may begin now; `ret_pass` is then for breaker_leave. While HALF_OPEN the probe
+ * is in flight, and no other delivery may begin. */
 bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
                    struct instant now, enum breaker_entrant entrant, uint32_t *ret_pass);
 
-/* Closes the breaker without failures. Deliveries that entered before do not count. */
+/* Closes the breaker and clears its failures. Results of deliveries that entered before are
+ * ignored. */
 void breaker_reset(struct breaker *breaker);
 
-/* Returns how long it is useless to ask again: until a probe may begin; while one is in flight,
- * the first pause. 0 if closed. */
+/* Returns in how many milliseconds a probe may begin. While a probe is in flight, the first pause.
+ * 0 if the breaker is closed. */
 uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_options *options,
                          struct instant now);
 
-/* Takes the result of a delivery that entered. Returns whether the breaker opened (again) or
- * closed. */
+/* Handles the result of a delivery that entered. Returns true if the breaker opened, opened again
+ * or closed. */
 bool breaker_leave(struct breaker *breaker, const struct breaker_options *options,
                    struct instant now, uint32_t pass, enum breaker_verdict verdict);
 

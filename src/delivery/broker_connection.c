@@ -15,24 +15,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One turn of the loop: connect if it is time; wait, which also receives outcomes; take posted
- * deliveries; send as many as there is room for; end those that timed out; give back all ended
- * deliveries. A message in flight has a slot, and its ticket is the slot's number and
- * generation. So a late outcome is not taken for that of the slot's next message. */
+/* A turn of the loop: connects if it is time; waits, which also receives outcomes; takes posted
+ * deliveries; sends as many as there is room for; ends those that timed out; gives all ended
+ * deliveries back.
+ *
+ * A message in flight has a slot. Its ticket is the slot's number and generation, so a late outcome
+ * is not mistaken for that of the slot's next message. */
 
 /* Maximum of messages sent in one turn, so that outcomes are read meanwhile. */
 #define PUBLISH_MAX 256
 
-/* Precision of time-outs. */
+/* Interval at which time-outs are checked, in milliseconds. */
 #define SWEEP_MS 50
 
-/* Minimum time after which a postponed delivery returns; at most twice as long. */
+/* Minimum time after which a postponed delivery is tried again, in milliseconds. The maximum is
+ * twice as long. */
 #define POSTPONE_MS 1000
 
 static const struct retry_policy connect_policy = {.base_ms = 100, .cap_ms = 5000};
 
 struct slot {
-    struct delivery *delivery; /* NULL: free */
+    struct delivery *delivery; /* NULL if the slot is free */
     uint32_t generation;
     uint32_t next_free;
     struct instant deadline;
@@ -43,30 +46,30 @@ struct broker_sink {
     uint32_t capacity, free; /* first free slot; `capacity` if there is none */
     uint32_t inflight;
     uint64_t inflight_bytes;
-    struct instant unanswered_since; /* time of the first message after the last answer */
-    bool is_proven;                  /* whether this connection has confirmed a message */
+    struct instant unanswered_since; /* time of the first message sent since the last outcome */
+    bool is_proven;                  /* the broker has confirmed a message on this connection */
     struct list ended;               /* deliveries to give back at the end of the turn */
 };
 
 struct broker_connection {
     struct broker_connection_options options;
     pthread_t thread;
-    struct mailbox mailbox; /* deliveries, and the three messages */
+    struct mailbox mailbox; /* deliveries, and the messages for drain, retire and stop */
     struct list stop_message, drain_message, retire_message;
     atomic_bool is_stop_posted;
-    /* Private to the thread. */
+    /* Fields of the connection's thread. */
     void *client;
     struct broker_sink sink;
     struct broker_settings settings;
     struct broker_builder builder;
     struct random random;
-    struct list waiting; /* deliveries that were not sent */
+    struct list waiting; /* deliveries that were not sent yet */
     bool is_up, is_draining, is_retiring, is_stopping;
-    bool is_full;              /* the client had no room for the first waiting delivery */
-    bool has_more;             /* more could be sent at once, except for PUBLISH_MAX */
-    struct instant connect_at; /* time of the next attempt, while not connected */
+    bool is_full;              /* the client had no room for the first delivery in `waiting` */
+    bool has_more;             /* PUBLISH_MAX ended the turn before all deliveries were sent */
+    struct instant connect_at; /* time of the next attempt to connect, if not connected */
     struct instant swept_at;
-    uint32_t failures; /* consecutive failures */
+    uint32_t failures; /* consecutive failures to connect */
     struct error cause;
     pthread_mutex_t status_lock;
     struct broker_status status; /* guarded by status_lock */
@@ -188,8 +191,8 @@ static void connection_fail_inflight(struct broker_connection *connection, const
     sink->unanswered_since = NEVER;
 }
 
-/* Loses the connection. One that never confirmed anything is not made again at once, because the
- * first message may have broken it. */
+/* Handles the loss of the connection. If it never confirmed a message, it is not made again at
+ * once, because the first message may have been the cause. */
 static void broker_connection_lose(struct broker_connection *connection)
 {
     char error[sizeof(connection->cause.text)];
@@ -305,8 +308,8 @@ static void connection_describe_wait(const struct broker_connection *connection,
                  *cause ? ": " : "", cause);
 }
 
-/* Postpones waiting deliveries by the time at which the engine handed them out. After a step of
- * the wall clock some return sooner or later, which is harmless. */
+/* Postpones waiting deliveries whose attempt would be over, counted from when the engine handed
+ * them out. After a step of the wall clock some come back sooner or later, which is harmless. */
 static void connection_postpone_waiting(struct broker_connection *connection)
 {
     bool at_once = connection->is_stopping || (connection->is_draining && !connection->is_up);
@@ -437,8 +440,8 @@ static void *broker_connection_run(void *context)
 
 /* ---- start and stop ---- */
 
-/* Starts the thread with all signals blocked, because the main thread handles them; threads of
- * client libraries inherit that. */
+/* Starts the thread with all signals blocked, because the main thread handles them. Threads of
+ * client libraries inherit this mask. */
 static bool broker_connection_start_thread(struct broker_connection *connection)
 {
     sigset_t all;
@@ -533,7 +536,7 @@ void broker_connection_stop(struct broker_connection *connection)
 {
     broker_connection_stop_soon(connection);
     pthread_join(connection->thread, NULL);
-    for (;;) { /* `done` may post */
+    for (;;) { /* repeated, because `done` may post further deliveries */
         broker_connection_take_messages(connection);
         if (list_is_empty(&connection->waiting))
             break;

@@ -28,20 +28,21 @@
 struct broker_connection_options {
     const char *name;
     const struct broker_backend *backend;
-    const struct broker_url *url; /* these three are borrowed until stop */
+    const struct broker_url *url; /* borrowed until stop, as are the next two */
     const char *client_name;
     uint32_t inflight_max;
-    uint64_t inflight_bytes_max; /* one message may always be in flight, however large */
+    /* maximum of payload in flight; one message may always be, however large */
+    uint64_t inflight_bytes_max;
     uint64_t connect_timeout_ms;
     uint64_t silence_ms;
     uint64_t seed;                                        /* seed of the jitter */
-    void (*done)(void *context, struct list *deliveries); /* takes the whole list */
+    void (*done)(void *context, struct list *deliveries); /* becomes the owner of the deliveries */
     void *context;
 };
 
 struct broker_connection;
 
-/* Starts the thread, which connects by itself. ERROR_INVALID if the backend refuses the
+/* Starts the thread, which then connects. Returns ERROR_INVALID if the backend refuses the
  * settings. */
 enum error_code broker_connection_start(const struct broker_connection_options *options,
                                         struct broker_connection **ret_connection,
@@ -50,29 +51,29 @@ enum error_code broker_connection_start(const struct broker_connection_options *
 /* Takes the deliveries and empties the list. Does not wait. */
 void broker_connection_post(struct broker_connection *connection, struct list *deliveries);
 
-/* Makes deliveries that cannot be sent at once for want of a connection come back as POSTPONED.
- * For a clean stop, which would wait for an unreachable broker otherwise. */
+/* Makes deliveries come back as POSTPONED if they cannot be sent at once because there is no
+ * connection. For a clean stop, which would otherwise wait for an unreachable broker. */
 void broker_connection_drain(struct broker_connection *connection);
 
-/* Ends the thread when all posted deliveries have come back: those that cannot be sent at once
- * as POSTPONED, the others with their outcome. Nothing may be posted afterwards. For a
- * connection that another one replaces; once, instead of broker_connection_drain. */
+/* Ends the thread when all posted deliveries have come back: those that cannot be sent at once as
+ * POSTPONED, the others with their outcome. Nothing may be posted afterwards. Used once, instead of
+ * broker_connection_drain, when another connection replaces this one. */
 void broker_connection_retire(struct broker_connection *connection);
 
 /* Ends the thread. Deliveries in flight come back as FAILED and waiting ones as POSTPONED,
  * before this returns. Takes at most as long as the backend's connect. */
 void broker_connection_stop(struct broker_connection *connection);
 
-/* Announces a stop, so that several connections can stop at the same time. */
+/* Begins a stop without waiting, so that several connections can stop at the same time. */
 void broker_connection_stop_soon(struct broker_connection *connection);
 
 struct broker_status {
     const char *name;
     const char *scheme;
     bool is_up;
-    uint64_t connects; /* number of connections made */
-    char cause[160];   /* why it is not connected; "" before the first attempt has ended */
-    char lost[160];    /* why the last connection ended; "" if none did */
+    uint64_t connects; /* number of successful connects */
+    char cause[160];   /* why it is not connected; "" until the first attempt has failed */
+    char lost[160];    /* why the last connection ended; "" if none has ended */
 };
 
 void broker_connection_status(struct broker_connection *connection,

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Number of the fixed fields, and room for their names, values and ends. */
+/* Number of the fields that every message has, and room for their names, values and NULs. */
 #define FIELDS_FIXED    5
 #define TEXT_FIXED_SIZE 512
 
@@ -17,14 +17,14 @@ void broker_builder_deinit(struct broker_builder *builder)
     free(builder->fields_);
 }
 
-/* Reserves all memory first, so that nothing moves while the message points to it. */
+/* Reserves all memory first, so that pointers into it stay valid while the message is built. */
 static bool broker_message_reserve(struct broker_builder *builder, const struct timer_texts *texts)
 {
     size_t count = FIELDS_FIXED;
 
     for (size_t i = 0; i < texts->headers.size; i++)
         count += texts->headers.data[i] == '\n';
-    count++; /* the last line may lack its end */
+    count++; /* the last line may have no line break */
     if (count > builder->capacity_) {
         struct named_bytes *fields = realloc(builder->fields_, count * sizeof(*fields));
         if (!fields)
@@ -38,7 +38,7 @@ static bool broker_message_reserve(struct broker_builder *builder, const struct 
                                                2 * count) != NULL;
 }
 
-/* Copies the text with a NUL. */
+/* Copies the text, with a NUL after it. */
 static struct bytes broker_message_keep(struct broker_builder *builder, struct bytes text)
 {
     size_t start = builder->text_.size;
@@ -66,7 +66,7 @@ static struct bytes message_keep_number(struct broker_builder *builder, uint64_t
     return (struct bytes){builder->text_.data + start, size};
 }
 
-/* Takes one line "Name: value" of the timer's own. Returns false if it must not be sent. */
+/* Copies one line "Name: value" of the timer's headers. Returns false if it must not be sent. */
 static bool message_keep_own(struct broker_builder *builder, struct bytes line,
                              struct named_bytes *ret_field)
 {

@@ -27,7 +27,8 @@ static inline void broker_builder_init(struct broker_builder *builder)
 
 void broker_builder_deinit(struct broker_builder *builder);
 
-/* Builds the message. Reserved or malformed headers of the timer are omitted. ERROR_NO_MEMORY. */
+/* Builds the message. Omits reserved and malformed headers of the timer. Returns ERROR_NO_MEMORY if
+ * memory is out. */
 enum error_code broker_message_build(struct broker_builder *builder,
                                      const struct delivery *delivery,
                                      struct broker_message *ret_message, struct error *ret_error);

@@ -31,7 +31,7 @@ void broker_url_decode(struct bytes text, struct buffer *out)
 
 /* ---- where a broker is ---- */
 
-/* Copies a decoded part of the URL, with a NUL, after the earlier ones. */
+/* Decodes a part of the URL to *to, with a NUL, and moves *to after it. */
 static const char *broker_url_keep(char **to, struct bytes part)
 {
     const char *kept = *to;

@@ -23,12 +23,12 @@ struct broker_parameter {
     const char *name, *value;
 };
 
-/* All texts are decoded; a missing one is "". */
+/* A parsed URL. All texts are decoded; a part that is missing is "". */
 struct broker_url {
     char text_[2 * BROKER_URL_SIZE_MAX];
     const char *scheme, *user, *password;
-    const char *hosts; /* as written: "host", "host:port", "host:port,host:port" */
-    const char *path;  /* without the first '/' */
+    const char *hosts; /* "host", "host:port", "host:port,host:port" */
+    const char *path;  /* without the leading '/' */
     bool has_path;
     struct broker_parameter parameters[BROKER_URL_PARAMETERS_MAX];
     size_t parameter_count;
@@ -43,7 +43,7 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
 enum error_code broker_url_host(const struct broker_url *url, uint16_t port_default,
                                 char ret_host[256], uint16_t *ret_port, struct error *ret_error);
 
-/* Appends `text` with its %XX decoded, and a NUL. */
+/* Appends `text` with each %XX decoded, and a NUL. */
 void broker_url_decode(struct bytes text, struct buffer *out);
 
 #endif

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Longer than any broker takes to answer. */
+/* Time without an answer after which a connection is closed, in milliseconds. Every broker answers
+ * sooner. */
 #define SILENCE_MS 15000
 
 struct brokers_member {
@@ -26,10 +27,11 @@ struct brokers {
     pthread_rwlock_t lock; /* guards members and count */
     struct brokers_member *members[BROKERS_MAX];
     size_t count;
-    struct list retired; /* members that a reload replaced; a status may still have the name */
+    /* members that a reload replaced; kept because a status may point to their name */
+    struct list retired;
 };
 
-/* Kinds whose library the build found. */
+/* Kinds of broker whose client library was found by the build. */
 const struct broker_backend *const broker_backends[] = {
 #ifdef TICKWHEEL_WITH_REDIS
     &broker_redis,
@@ -48,7 +50,8 @@ const struct broker_backend *const broker_backends[] = {
 
 /* ---- the settings ---- */
 
-/* amqps and tls say that the connection is encrypted, and nothing about the kind of broker. */
+/* Returns the backend for a scheme. The schemes amqps and tls only add that the connection is
+ * encrypted. */
 static const struct broker_backend *
 brokers_find_backend(const struct broker_backend *const *backends, struct bytes scheme)
 {
@@ -70,8 +73,8 @@ static bool brokers_is_name(struct bytes name)
     return name.size > 0 && name.size <= BROKER_NAME_SIZE_MAX;
 }
 
-/* Checks exactly_once=true: the log of the cluster then carries the messages with its own
- * clients. */
+/* Checks exactly_once=true. With it, the log of the cluster sends the messages by clients of its
+ * own. */
 static enum error_code brokers_check_once(const struct brokers *brokers,
                                           struct brokers_member *member, struct error *ret_error)
 {
@@ -108,7 +111,7 @@ static struct brokers_member *brokers_find_member(const struct brokers *brokers,
     return NULL;
 }
 
-/* One "NAME=URL". */
+/* Adds a member for one "NAME=URL". */
 static enum error_code brokers_add_member(struct brokers *brokers, struct bytes part,
                                           struct error *ret_error)
 {
@@ -280,7 +283,7 @@ static bool brokers_url_is_equal(const struct broker_url *one, const struct brok
     return is_equal;
 }
 
-/* Returns the member of `brokers` with the name and URL of this one; NULL if there is none. */
+/* Returns the member of `brokers` with the same name and URL as `wanted`; NULL if there is none. */
 static struct brokers_member *brokers_find_equal(const struct brokers *brokers,
                                                  const struct brokers_member *wanted)
 {
@@ -309,7 +312,8 @@ static enum error_code brokers_keep_exactly_once(const struct brokers *brokers,
     return ERROR_NONE;
 }
 
-/* Starts the connections of `fresh` that `brokers` lacks. On an error none of them runs. */
+/* Starts the connections of `fresh` that `brokers` does not have. If one fails, those that were
+ * started are stopped. */
 static enum error_code brokers_start_new(const struct brokers *brokers, struct brokers *fresh,
                                          struct error *ret_error)
 {
@@ -383,7 +387,7 @@ void brokers_stop(struct brokers *brokers)
 
 /* ---- targets ---- */
 
-/* Returns "redis" for "redis://". */
+/* Returns the scheme of a target: "redis" of "redis://". */
 static struct bytes brokers_scheme(const struct target *target)
 {
     struct bytes scheme = target_scheme(target->kind);
@@ -392,7 +396,7 @@ static struct bytes brokers_scheme(const struct target *target)
     return (struct bytes){scheme.data, scheme.size - (sizeof("://") - 1)};
 }
 
-/* Returns the connection of a target; NULL with the reason. */
+/* Returns the connection of a target. If there is none, returns NULL and sets the reason. */
 static struct brokers_member *brokers_member_of(const struct brokers *brokers, struct bytes text,
                                                 const struct target *target,
                                                 struct error *ret_error)
@@ -416,7 +420,8 @@ static struct brokers_member *brokers_member_of(const struct brokers *brokers, s
     return member;
 }
 
-/* Appends the decoded part, and returns it. The buffer must have room: the parts point into it. */
+/* Appends the decoded part and returns it. The buffer must have room, because earlier parts point
+ * into it. */
 static struct bytes brokers_decode(struct bytes part, struct buffer *text)
 {
     size_t start = text->size;
@@ -445,8 +450,9 @@ static enum error_code brokers_ask_backend(const struct broker_backend *backend,
     return refusal ? error_set(ret_error, ERROR_INVALID, "it %s", refusal) : ERROR_NONE;
 }
 
-/* True for NAME.log and NAME.control, whose letters may be written as %XX, on any connection:
- * other host names may mean the same brokers, and a foreign record breaks the log. */
+/* True for the topics NAME.log and NAME.control of the cluster, on any connection: a foreign record
+ * would break its log, and another host name may lead to the same brokers. Letters of the names may
+ * be written as %XX. */
 static bool brokers_is_log(const struct brokers *brokers, struct bytes text,
                            const struct target *target)
 {
@@ -536,7 +542,7 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
             continue;
         }
         struct list run;
-        /* Posts consecutive deliveries of one connection together, because each post takes a
+        /* Consecutive deliveries of one connection are posted together, because each post takes a
          * lock. */
         list_init(&run);
         list_push(&run, link);

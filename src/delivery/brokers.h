@@ -23,15 +23,16 @@
 #include "delivery/broker_backend.h"
 #include "delivery/broker_connection.h"
 
-#define BROKERS_MAX 64 /* connections */
+#define BROKERS_MAX 64 /* maximum of connections */
 
 struct brokers_options {
     const char *connections; /* "NAME=URL NAME=URL ..."; may be empty */
     /* terminated by NULL; broker_backends except in tests */
     const struct broker_backend *const *backends;
-    const char *cluster_brokers, *cluster_name; /* of the log; NULL or empty without a cluster */
-    const char *client_name;                    /* borrowed until stop, as are the backends */
-    uint32_t inflight_max; /* for each connection; see broker_connection_options */
+    /* brokers and name of the cluster's log; NULL or empty without a cluster */
+    const char *cluster_brokers, *cluster_name;
+    const char *client_name; /* borrowed until stop, as are the backends */
+    uint32_t inflight_max;   /* for each connection; see broker_connection_options */
     uint64_t inflight_bytes_max;
     uint64_t connect_timeout_ms;
     uint64_t seed;
@@ -41,14 +42,14 @@ struct brokers_options {
 
 struct brokers;
 
-/* Starts the connections without waiting for them. ERROR_INVALID names the wrong connection, and
- * never shows its URL. */
+/* Starts the connections and returns before they are made. ERROR_INVALID names the connection whose
+ * settings are wrong, without its URL. */
 enum error_code brokers_start(const struct brokers_options *options, struct brokers **ret_brokers,
                               struct error *ret_error);
 
-/* Applies a changed setting. A connection with an equal URL stays. One that is missing, or has
- * another URL, ends when its deliveries have come back; later deliveries use the new one. On an
- * error nothing changes. Connections with exactly_once cannot change. */
+/* Applies a changed setting. A connection with an equal URL stays. A connection that is missing, or
+ * has another URL, ends when its deliveries have come back; later deliveries use the new one. On an
+ * error nothing changes. Connections with exactly_once cannot be changed. */
 enum error_code brokers_reload(struct brokers *brokers, const char *connections,
                                struct error *ret_error);
 
@@ -57,22 +58,22 @@ enum error_code brokers_check_settings(const char *connections, const char *clus
                                        const struct broker_backend *const *backends,
                                        struct error *ret_error);
 
-/* Checks whether a timer may have this broker target: INVALID has the reason. */
+/* Checks whether a timer may have this broker target. ERROR_INVALID has the reason. */
 enum error_code brokers_check(struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
-/* True if messages to this target are sent in a transaction with the log of the cluster, by the
- * caller: brokers_post does not take them. */
+/* True if messages to this target are sent in a transaction with the log of the cluster. The caller
+ * sends them; brokers_post must not get them. */
 bool brokers_is_exactly_once(struct brokers *brokers, struct bytes text,
                              const struct target *target);
 
-/* True if any connection is one for that. */
+/* True if any connection has exactly_once. */
 bool brokers_has_exactly_once(const struct brokers *brokers);
 
 /* Takes the deliveries and empties the list. Does not wait. */
 void brokers_post(struct brokers *brokers, struct list *deliveries);
 
-/* Makes deliveries without a connection come back at once. Once, before brokers_stop. */
+/* Makes deliveries without a connection come back at once. Called once, before brokers_stop. */
 void brokers_drain(struct brokers *brokers);
 
 /* Ends all connections. Each delivery has come back when this returns. */
@@ -82,7 +83,8 @@ void brokers_stop(struct brokers *brokers);
  * no more. */
 bool brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status);
 
-/* Appends "redis (hiredis 0.14.1), nats (...)", or "none". */
+/* Appends the kinds of broker in this build, such as "redis (hiredis 0.14.1), nats (...)", or
+ * "none". */
 void brokers_format_backends(const struct broker_backend *const *backends, struct buffer *out);
 
 #endif

@@ -49,7 +49,7 @@ static enum error_code brokers_sender_reload(void *self, const struct config *co
     return brokers_reload(self, config->broker_connections, ret_error);
 }
 
-/* Does not wait for an unreachable broker. */
+/* Does not wait for brokers that cannot be reached. */
 static void brokers_sender_drain(void *self)
 {
     brokers_drain(self);

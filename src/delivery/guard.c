@@ -168,7 +168,7 @@ static const char *guard_refusal6(const struct guard *guard, const uint8_t addre
 
 const char *guard_refusal(const struct guard *guard, const struct sockaddr *address)
 {
-    /* Copied, because `address` may be aligned only for a struct sockaddr. */
+    /* The address is copied, because it may be aligned only for a struct sockaddr. */
     if (address->sa_family == AF_INET) {
         struct sockaddr_in v4;
         memcpy(&v4, address, sizeof(v4));
@@ -192,7 +192,8 @@ bool guard_allows_host(const struct guard *guard, struct bytes host)
         return true;
     case GUARD_HOST_ADDRESS:
         return guard_refusal6(guard, address) == NULL;
-    case GUARD_HOST_LOCALHOST: /* the connect decides which of the two addresses is allowed */
+    /* localhost may be 127.0.0.1 or ::1, and either may be allowed: this is decided at connect */
+    case GUARD_HOST_LOCALHOST:
         return !guard_refusal4(guard, loopback4) || !guard_refusal6(guard, loopback6);
     case GUARD_HOST_INVALID:
         break;
@@ -226,7 +227,7 @@ static bool guard_has_bits_beyond(const uint8_t address[16], unsigned prefix_bit
     return false;
 }
 
-/* Cuts `text` at its slash. */
+/* Splits `text` at its slash into address and prefix, and parses both. */
 static bool guard_parse_network(char *text, struct guard_network *ret_network)
 {
     char *slash = strchr(text, '/');

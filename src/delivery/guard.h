@@ -26,7 +26,7 @@
 #define GUARD_NETWORKS_MAX 64
 
 struct guard_network {
-    uint8_t address[16]; /* IPv4 is IPv4-mapped */
+    uint8_t address[16]; /* IPv4 addresses are stored as IPv4-mapped */
     uint8_t prefix_bits; /* 0 .. 128 */
 };
 
@@ -35,9 +35,9 @@ struct guard {
     size_t allowed_count;
 };
 
-/* Parses `allow`, networks separated by commas or spaces ("127.0.0.0/8, ::1/128"); may be empty.
- * An address without a prefix is a network of one. Bits beyond the prefix are an error. An IPv4
- * network also allows the mapped, tunnelled and translated forms of its addresses; an IPv6
+/* Parses `allow`: networks separated by commas or spaces ("127.0.0.0/8, ::1/128"), possibly none.
+ * An address without a prefix is a network of one address. Bits beyond the prefix are an error. An
+ * IPv4 network also allows the mapped, tunnelled and translated forms of its addresses; an IPv6
  * network never allows an IPv4 address. ERROR_INVALID names the wrong part. */
 enum error_code guard_init(struct guard *ret_guard, const char *allow, struct error *ret_error);
 
@@ -45,10 +45,10 @@ enum error_code guard_init(struct guard *ret_guard, const char *allow, struct er
  * "cloud metadata". Never the address itself. */
 const char *guard_refusal(const struct guard *guard, const struct sockaddr *address);
 
-/* Checks the host of a new target. An address, in any spelling that a resolver accepts (dotted,
- * decimal, octal, hex, short, bracketed IPv6 with zone), must be allowed. A name is allowed here
- * and checked at the connect; "localhost" and names below it count as loopback. A text that is
- * no host, and a number that is no address, are refused. */
+/* True if the host of a new target is allowed. An address, in any spelling that a resolver accepts
+ * (dotted, decimal, octal, hex, short, bracketed IPv6 with zone), must be allowed. A name is
+ * accepted here and checked at connect; "localhost" and names below it count as loopback. A text
+ * that is no host, and a number that is no address, are refused. */
 bool guard_allows_host(const struct guard *guard, struct bytes host);
 
 #endif

@@ -8,11 +8,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-/* Longer than any host name, even one of 253 characters in percent-encoded UTF-8. */
+/* Maximum size of a host. It exceeds that of any host name, even of 253 characters in
+ * percent-encoded UTF-8. */
 #define GUARD_HOST_SIZE_MAX 2048
 
-/* Stands for a character beyond ASCII without an ASCII equivalent: part of a name, never of an
- * address. */
+/* Stands for any character beyond ASCII that IDNA does not map to ASCII. It can be part of a name,
+ * but not of an address. */
 #define OTHER '\x80'
 
 /* Decodes percent-encoding once. Returns the size; -1 for a percent sign without two digits. */
@@ -38,15 +39,16 @@ static int guard_host_decode_percent(struct bytes host, char ret_text[GUARD_HOST
 
 /* ---- characters beyond ASCII ---- */
 
-/* IDNA's mapping (Unicode TS 46) of characters that only look different: `count` of them from
- * `first` on become `number` and those after it, or `sign` and those after it; then a dot if
- * there is one. The mapping is not complete: the connect catches the rest. */
+/* Part of the mapping by which IDNA (Unicode TS 46) replaces characters that only look different. A
+ * row maps `count` characters from `first` on: to the numbers from `number` on, or to the
+ * characters from `sign` on, followed by a dot if `dot` is set. The table is not complete:
+ * addresses are checked again at connect. */
 static const struct fold {
     uint32_t first;
     uint8_t count;
-    char sign; /* 0 for a number */
+    char sign; /* 0 if the row maps to numbers */
     uint8_t number;
-    char dot; /* 0: none */
+    char dot; /* '.' or 0 */
 } folds[] = {
     {0xff01, 94, '!', 0, 0}, /* full width, all of ASCII */
     {0x3002, 1, '.', 0, 0},  /* ideographic full stop */
@@ -78,7 +80,7 @@ static bool guard_host_is_ignored(uint32_t c)
            c == 0x2064 || c == 0xfeff || (c >= 0xfe00 && c <= 0xfe0f);
 }
 
-/* Writes the mapping of the character. Returns its size, at most 3. */
+/* Writes what the character is mapped to. Returns the size, at most 3. */
 static size_t guard_host_fold_character(uint32_t c, char ret_text[3])
 {
     if (guard_host_is_ignored(c))
@@ -114,8 +116,8 @@ static size_t guard_host_fold_character(uint32_t c, char ret_text[3])
     return 1;
 }
 
-/* Decodes the first character of a text that does not begin in ASCII. Returns its size; 0 if it
- * is not UTF-8 (nor overlong forms and surrogates). */
+/* Decodes the first character of a text that does not begin with ASCII. Returns its size; 0 if it
+ * is not valid UTF-8, as overlong forms and surrogates. */
 static size_t guard_host_decode_utf8(const char *text, size_t size, uint32_t *ret_character)
 {
     uint8_t lead = (uint8_t)text[0];
@@ -136,8 +138,8 @@ static size_t guard_host_decode_utf8(const char *text, size_t size, uint32_t *re
     return width;
 }
 
-/* Maps `text` in place to lower-case ASCII and OTHER. It never grows, because a character that
- * becomes three has at least three bytes. Returns the new size; -1 if it is not UTF-8. */
+/* Maps `text` in place to lower-case ASCII and OTHER. The text never grows, because a character
+ * that is mapped to three bytes has at least three. Returns the new size; -1 if it is not UTF-8. */
 static int guard_host_fold_text(char *text, int size)
 {
     int to = 0;
@@ -182,7 +184,8 @@ static bool guard_host_parse_number(const char *text, size_t size, uint64_t *ret
     return number_parse((struct bytes){text, size}, base, ret_value) && *ret_value <= UINT32_MAX;
 }
 
-/* Parses by inet_aton's rule: up to four numbers, of which the last fills all remaining bytes. */
+/* Parses an IPv4 address like inet_aton: up to four numbers, of which the last fills all remaining
+ * bytes. */
 static bool guard_host_parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
 {
     uint64_t address = 0;
@@ -206,7 +209,7 @@ static bool guard_host_parse_ipv4(const char *text, size_t size, uint8_t ret_add
         address = address << 8 | number;
         text = dot + 1;
     }
-    return false; /* a fifth part */
+    return false; /* more than four numbers */
 }
 
 /* Parses an IPv6 address, with or without a zone. */
@@ -229,8 +232,8 @@ static bool guard_host_parse_ipv6(struct bytes host, uint8_t ret_address[16])
 
 /* ---- names ---- */
 
-/* True for letters, digits, hyphens and underscores in labels of 1 to 63, separated by single
- * dots, without the final dot. */
+/* True if the text is a host name: letters, digits, hyphens and underscores in labels of 1 to 63,
+ * separated by single dots. A final dot must have been removed. */
 static bool guard_host_is_name(const char *text, size_t size)
 {
     size_t label_size = 0;
@@ -253,8 +256,8 @@ static bool guard_host_is_name(const char *text, size_t size)
     return label_size > 0;
 }
 
-/* True if the last label is a number. No top-level domain is one, so it is meant as an address
- * (the URL Standard's "ends in a number"). */
+/* True if the last label is a number. No top-level domain is a number, so the text is meant as an
+ * address (the URL Standard's "ends in a number"). */
 static bool guard_host_ends_in_number(const char *text, size_t size)
 {
     const char *dot = memrchr(text, '.', size);

@@ -13,13 +13,14 @@
 #include "base/bytes.h"
 
 enum guard_host {
-    GUARD_HOST_NAME,      /* must be resolved */
-    GUARD_HOST_ADDRESS,   /* an address, in ret_address */
+    GUARD_HOST_NAME,      /* a name, which must be resolved */
+    GUARD_HOST_ADDRESS,   /* an address, stored in ret_address */
     GUARD_HOST_LOCALHOST, /* a name that always means loopback */
-    GUARD_HOST_INVALID,   /* no host, or a number that is no address */
+    GUARD_HOST_INVALID,   /* neither a name nor an address; also a number that is no address */
 };
 
-/* IPv4 is returned as IPv4-mapped IPv6. */
+/* Parses a host. `ret_address` is set if it is an address; an IPv4 address is stored as IPv4-mapped
+ * IPv6. */
 enum guard_host guard_host_parse(struct bytes host, uint8_t ret_address[16]);
 
 #endif

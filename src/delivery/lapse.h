@@ -1,6 +1,6 @@
 /*
- * lapse.h - deliveries that this node may not send any more, because the lease of their partition
- * is over. Each sender looks right before it writes a request, and returns a lapsed delivery.
+ * lapse.h - deliveries that this node may no longer send, because the lease of their partition has
+ * expired. Each sender checks right before it writes a request, and returns a lapsed delivery.
  *
  * Threads    Any.
  */
@@ -16,7 +16,7 @@ static inline bool delivery_has_lapsed(const struct delivery *delivery)
            instant_boot_now().ns >= atomic_load(delivery->valid_until_ns);
 }
 
-/* Returns the delivery as if it had never been handed out. */
+/* Sets the outcome RETURNED: the delivery counts as never handed out. */
 static inline void delivery_return(struct delivery *delivery)
 {
     delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};

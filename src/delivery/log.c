@@ -35,20 +35,21 @@
 #include <unistd.h>
 
 #define LINE_SIZE_MAX  OUTPUT_ATOMIC_MAX
-#define LINE_END_SIZE  80 /* room for the sizes of omitted parts, and the end */
+#define LINE_END_SIZE  80 /* room for the sizes of omitted parts and the end of the line */
 #define TURN_LINES_MAX 64 /* maximum of lines between two checks of the mailbox */
 
 struct log_sender {
     struct sender_options options;
     bool has_thread;
     pthread_t thread;
-    struct mailbox mailbox; /* deliveries, and `stop` */
+    struct mailbox mailbox; /* deliveries, and the message to stop */
     struct list stop;
     struct output output;
-    /* Private to the log thread. */
+    /* Fields of the log thread. */
     struct list waiting, ended; /* deliveries */
     struct buffer line;
-    bool is_torn; /* the last line is incomplete: the next one begins with a line break */
+    /* the last line was written incompletely, so the next one begins with a line break */
+    bool is_torn;
     bool is_stopping;
 };
 
@@ -59,8 +60,8 @@ static struct delivery *log_delivery(struct list *link)
 
 /* ---- a line ---- */
 
-/* Appends checked JSON. Space between tokens becomes a blank, and control characters beyond
- * ASCII, which JSON allows in strings, are escaped. */
+/* Appends JSON that was checked before. White space between tokens becomes a blank, and control
+ * characters beyond ASCII, which JSON allows in strings, are escaped. */
 static void log_append_json(struct buffer *line, struct bytes json)
 {
     for (size_t i = 0; i < json.size; i++) {
@@ -98,7 +99,7 @@ static bool log_fits(const struct buffer *line, size_t size)
     return line->size + size + LINE_END_SIZE <= LINE_SIZE_MAX;
 }
 
-/* Replaces the text appended since `size` by its size if the line is too long. */
+/* If the line has become too long, replaces the text appended since `size` by that text's size. */
 static void log_keep_or_omit(struct buffer *line, size_t size, const char *name, struct bytes text)
 {
     if (!buffer_failed(line) && log_fits(line, 0))
@@ -132,8 +133,8 @@ static void log_append_payload(struct buffer *line, const struct timer_texts *te
     log_keep_or_omit(line, size, "payload_bytes", payload);
 }
 
-/* Formats a line. It begins with a line break, which is sent only after an incomplete line. The
- * part before the labels is bounded by the limits of a key and a name, far below LINE_SIZE_MAX. */
+/* Formats a line. It begins with a line break, which is sent only if the last line is incomplete.
+ * The limits of keys and names keep the part before the labels far below LINE_SIZE_MAX. */
 static void log_format(struct buffer *line, const struct delivery *delivery, uint64_t now_us)
 {
     const struct timer *timer = delivery->timer;
@@ -173,7 +174,7 @@ static void log_sender_end(struct log_sender *log, struct delivery *delivery,
     list_push(&log->ended, &delivery->link);
 }
 
-/* Writes one line with one write; drops the rest after a short write. */
+/* Writes one line with one write. After a short write, the rest is dropped. */
 static void log_write(struct log_sender *log, struct delivery *delivery)
 {
     const uint64_t now_us = wall_now_us();
@@ -193,7 +194,8 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
     }
     const size_t skipped = log->is_torn ? 0 : 1, size = log->line.size - skipped;
     const ssize_t written = output_write(&log->output, log->line.data + skipped, size);
-    if (written < 0 && errno == EAGAIN) { /* another process writes there too */
+    /* another process that writes to the same pipe has filled it */
+    if (written < 0 && errno == EAGAIN) {
         delivery->started_us = waits_since_us;
         return;
     }
@@ -209,8 +211,8 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
     log_sender_end(log, delivery, DELIVERY_FAILED, error);
 }
 
-/* Fails deliveries that waited as long as an attempt may take. Returns when the next one will
- * fail, in milliseconds; -1 if none waits. */
+/* Fails deliveries that waited as long as an attempt may take. Returns in how many milliseconds the
+ * next one will fail; -1 if none waits. */
 static int log_expire(struct log_sender *log)
 {
     const uint64_t now_us = wall_now_us();
@@ -246,7 +248,8 @@ static void log_take(struct log_sender *log)
             log->is_stopping = true;
             continue;
         }
-        log_delivery(link)->started_us = now_us; /* until it is written: begin of its wait */
+        /* until the line is written, the begin of the wait */
+        log_delivery(link)->started_us = now_us;
         list_push(&log->waiting, link);
     }
 }
@@ -337,7 +340,7 @@ static void log_stop(void *self)
     mailbox_post(&log->mailbox, &log->stop);
     if (log->has_thread)
         pthread_join(log->thread, NULL);
-    do { /* `done` may post */
+    do { /* repeated, because `done` may post further deliveries */
         log_take(log);
         LIST_FOR_EACH (&log->waiting, link)
             log_sender_end(log, log_delivery(link), DELIVERY_FAILED, "the service is stopping");

@@ -4,7 +4,7 @@
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 
-/* A struct mac is a context with its key. */
+/* A struct mac is an OpenSSL context that holds the key. */
 static EVP_MAC_CTX *mac_context(struct mac *mac)
 {
     return (EVP_MAC_CTX *)(void *)mac;
@@ -19,7 +19,7 @@ struct mac *mac_create(struct bytes key)
         OSSL_PARAM_construct_end(),
     };
 
-    EVP_MAC_free(hmac); /* the context keeps it */
+    EVP_MAC_free(hmac); /* the context keeps its own reference */
     if (context && !EVP_MAC_init(context, (const uint8_t *)key.data, key.size, parameters)) {
         EVP_MAC_CTX_free(context);
         context = NULL;
@@ -29,7 +29,7 @@ struct mac *mac_create(struct bytes key)
 
 void mac_destroy(struct mac *mac)
 {
-    EVP_MAC_CTX_free(mac_context(mac)); /* wipes its key */
+    EVP_MAC_CTX_free(mac_context(mac)); /* also wipes the context's copy of the key */
 }
 
 bool mac_compute(struct mac *mac, const struct bytes parts[], size_t count,
@@ -37,7 +37,8 @@ bool mac_compute(struct mac *mac, const struct bytes parts[], size_t count,
 {
     EVP_MAC_CTX *context = mac_context(mac);
 
-    /* Without a key argument it restarts with its key, without a key schedule and allocation. */
+    /* With NULL as key, OpenSSL starts again with the key of the context. That saves computing the
+     * key schedule, and an allocation. */
     if (!EVP_MAC_init(context, NULL, 0, NULL))
         return false;
     for (size_t i = 0; i < count; i++)

@@ -5,7 +5,7 @@
  *     if (!mac_compute(mac, parts, 2, digest)) ...
  *     mac_destroy(mac);
  *
- * Errors     NULL and false: out of memory.
+ * Errors     NULL and false mean that memory is out.
  * Ownership  The key is copied, and wiped by mac_destroy.
  * Threads    None: one owner at a time.
  */
@@ -21,7 +21,7 @@ struct mac;
 struct mac *mac_create(struct bytes key);
 void mac_destroy(struct mac *mac);
 
-/* Computes the code of the concatenated parts. */
+/* Computes the HMAC of the parts as if they were one text. Returns false if out of memory. */
 bool mac_compute(struct mac *mac, const struct bytes parts[], size_t count,
                  uint8_t ret_digest[MAC_SIZE]);
 

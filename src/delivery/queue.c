@@ -1,9 +1,10 @@
 /*
- * Each name has a *line* while a worker waits in it or holds a lease of it. A line is awake while
- * there may be something to pull; it falls asleep when a pull found nothing, and is woken by a new
- * worker or by the engine. So an idle queue costs nothing, and no worker waits beside work.
+ * Each queue name has a *line* while a worker waits for its items or holds a lease of one. A line
+ * is awake while there may be something to pull. It falls asleep when a pull found nothing, and is
+ * woken by a new worker or by the engine. So an idle queue costs nothing, and no worker waits while
+ * there are items.
  *
- * Leases and waits end by a wheel each, in ticks of a millisecond.
+ * Two wheels with ticks of a millisecond hold the ends of leases and of waits.
  */
 #include "delivery/queue.h"
 
@@ -22,12 +23,12 @@
 #define NS_PER_MS         1000000
 #define EXPIRE_BATCH      64
 #define QUEUE_NUMBER_MAX  ((UINT64_C(1) << QUEUE_NUMBER_BITS) - 1)
-#define QUEUE_INDEX_SHIFT (QUEUE_NUMBER_BITS - 8) /* 2^40 leases for each queue */
+#define QUEUE_INDEX_SHIFT (QUEUE_NUMBER_BITS - 8) /* a queue can number 2^40 leases */
 #define ENDED_MESSAGE     "the lease ended without an answer"
 
 struct line {
     struct list waiting; /* requests in order of arrival */
-    struct list link;    /* on `wanting` while it is awake and a worker waits */
+    struct list link;    /* on `wanting` while the line is awake and a worker waits */
     uint64_t hash;
     size_t lease_count;
     bool is_awake;
@@ -36,28 +37,30 @@ struct line {
 };
 
 struct queue {
-    struct siphash *siphash; /* of receipts */
+    struct siphash *siphash; /* key with which receipts are proven */
     uint64_t hash_seed;      /* seed of the hashes of names */
     struct map lines;        /* hash of the name -> line */
     struct map leases;       /* number -> lease */
-    struct map timers;       /* hash of the timer's id -> lease; may lack some */
+    /* hash of the timer's id -> lease, to find the holder of a timer; may be incomplete */
+    struct map timers;
     struct list wanting;
-    struct list ended;   /* deliveries */
-    struct list replies; /* requests */
+    struct list ended;   /* deliveries to be taken by queue_take_ended */
+    struct list replies; /* requests to be taken by queue_take_reply */
     struct list gone;    /* leases to be freed at the next call, because a reply may show them */
-    struct list shown;   /* leases of the reply taken last */
+    struct list shown;   /* leases in the reply that was taken last */
     struct tw_wheel *lease_wheel, *wait_wheel;
-    struct queue_lease *spare; /* has a timer, so that queue_give cannot fail */
-    struct line *wanted;       /* line that queue_wants named */
-    uint64_t number;           /* number of the last lease */
-    bool is_stopping;          /* workers may no longer wait */
+    /* next lease, allocated before its timer is pulled, so that queue_give cannot fail */
+    struct queue_lease *spare;
+    struct line *wanted; /* line whose name queue_wants returned last */
+    uint64_t number;     /* number of the last lease */
+    bool is_stopping;    /* workers that find no item are answered at once */
     struct queue_stats stats;
 };
 
 /* ---- receipts ---- */
 
-/* Computes a keyed 64-bit hash of the number. Each guess must be tried against the server, while
- * the lease lasts. Returns false if out of memory. */
+/* Computes the proof of a receipt: a keyed 64-bit hash of its number. A forger can check a guess
+ * only by asking the server while the lease lasts. Returns false if out of memory. */
 static bool queue_prove(const struct queue *queue, uint64_t number, uint64_t *ret_proof)
 {
     uint8_t text[8];
@@ -67,7 +70,8 @@ static bool queue_prove(const struct queue *queue, uint64_t number, uint64_t *re
                            ret_proof);
 }
 
-/* Compares in constant time, so that the time does not show how much of the proof is right. */
+/* True if the proof is right. Compares in constant time, so that the time does not show how many
+ * bytes match. */
 static bool queue_is_proven(struct queue_receipt receipt, const struct queue_lease *lease)
 {
     return CRYPTO_memcmp(&receipt.proof, &lease->receipt.proof, sizeof(receipt.proof)) == 0;
@@ -97,7 +101,7 @@ static uint64_t queue_tick_of(struct instant now)
     return now.ns / NS_PER_MS;
 }
 
-/* Returns a tick not before the instant. */
+/* Returns the first tick that is not before the instant. */
 static uint64_t queue_tick_at(struct instant at)
 {
     return at.ns / NS_PER_MS + (at.ns % NS_PER_MS != 0);
@@ -131,8 +135,8 @@ static struct line *line_get(struct queue *queue, struct bytes name)
     return line;
 }
 
-/* Adds the line to, or removes it from, the list of those that want something. Frees it if it is
- * of no use. */
+/* Puts the line onto `wanting` or takes it off, depending on its state. Frees the line if nothing
+ * needs it. */
 static void line_update(struct queue *queue, struct line *line)
 {
     bool wants = line->is_awake && !list_is_empty(&line->waiting);
@@ -160,7 +164,7 @@ static void queue_reply(struct queue *queue, struct queue_request *request, enum
     list_push(&queue->replies, &request->link);
 }
 
-/* Ends a wait. May free its line. */
+/* Answers a waiting worker. May free its line. */
 static void queue_answer_waiting(struct queue *queue, struct line *line,
                                  struct queue_request *request)
 {
@@ -178,7 +182,7 @@ static uint64_t queue_timer_hash(const struct timer_id *timer)
     return random_mix(random_mix(timer->partition) ^ timer->serial);
 }
 
-/* Notes the holder of the timer. Without memory the holder is unknown. */
+/* Records which lease holds the timer. If out of memory, the holder of the timer is unknown. */
 static void queue_name_timer(struct queue *queue, struct queue_lease *lease)
 {
     map_put(&queue->timers, queue_timer_hash(&lease->delivery->timer->id), lease);
@@ -242,7 +246,8 @@ static void queue_lease_begin(struct queue *queue, struct instant now, struct li
     lease->number_ = ++queue->number;
     lease->receipt.number = lease->number_ | (uint64_t)delivery->timer->id.partition
                                                  << QUEUE_NUMBER_BITS;
-    map_put(&queue->leases, lease->number_, lease); /* need_spare made room */
+    /* cannot fail, because queue_need_spare has reserved room */
+    map_put(&queue->leases, lease->number_, lease);
     queue_name_timer(queue, lease);
     lease->begun_ = now;
     lease->worker_size_ = (uint8_t)(request->worker.size < QUEUE_WORKER_SIZE ? request->worker.size
@@ -260,7 +265,7 @@ static void queue_lease_begin(struct queue *queue, struct instant now, struct li
     queue->stats.leases++;
 }
 
-/* Ends the lease, and gives its delivery back with its outcome. */
+/* Ends the lease, and puts its delivery onto `ended` with its outcome. */
 static void queue_lease_end(struct queue *queue, struct queue_lease *lease)
 {
     struct line *line = lease->line_;
@@ -294,7 +299,8 @@ static void queue_wait_for_work(struct queue *queue, struct instant now,
 
     list_init(&request->leases_);
     request->items_ = request->bytes_ = 0;
-    request->leased_until = instant_add_ms(now, request->lease_ms); /* there may be no lease */
+    /* used if the answer has no leases */
+    request->leased_until = instant_add_ms(now, request->lease_ms);
     request->wait_timer_ = TW_NONE;
     request->is_late_ = request->wait_until.ns <= now.ns || queue->is_stopping;
     if (line && !request->is_late_)
@@ -312,7 +318,7 @@ static void queue_wait_for_work(struct queue *queue, struct instant now,
     line_update(queue, line);
 }
 
-/* Returns the lease of a receipt, if it is one of this queue. */
+/* Returns the lease of a receipt; NULL if it is not a lease of the request's queue. */
 static struct queue_lease *queue_find(struct queue *queue, const struct queue_request *request,
                                       size_t index)
 {
@@ -398,12 +404,12 @@ bool queue_wants(struct queue *queue, struct bytes *ret_name)
     return true;
 }
 
-/* Handles an empty queue: answers workers that have items, and those that may not wait. */
+/* Handles an empty queue: answers workers that already have items, and those that may not wait. */
 static void queue_fall_asleep(struct queue *queue, struct line *line)
 {
     line->is_awake = false;
     list_remove(&line->link);
-    line->lease_count++; /* keeps the line while it is walked */
+    line->lease_count++; /* keeps the line from being freed while its workers are answered */
     LIST_FOR_EACH (&line->waiting, link) {
         struct queue_request *request = queue_request_of(link);
 
@@ -427,7 +433,7 @@ void queue_give(struct queue *queue, struct instant now, struct delivery *delive
     struct queue_request *first = queue_request_of(line->waiting.next);
     queue_lease_begin(queue, now, line, delivery);
     if (first->items_ >= first->items_max || first->bytes_ >= first->bytes_max) {
-        if (!list_is_empty(&line->link)) { /* queues take turns */
+        if (!list_is_empty(&line->link)) { /* goes to the end, so that queues take turns */
             list_remove(&line->link);
             list_push(&queue->wanting, &line->link);
         }
@@ -459,7 +465,8 @@ static void queue_end_leases(struct queue *queue, uint64_t tick)
     } while (tw_wheel_wake_at(queue->lease_wheel) <= tick);
 }
 
-/* Ends waits. A worker with a pending pull is answered after that. */
+/* Ends the waits whose time is over. A worker for whom a pull is pending is answered after that
+ * pull. */
 static void queue_end_waits(struct queue *queue, uint64_t tick)
 {
     do {
@@ -510,7 +517,8 @@ struct queue_request *queue_take_reply(struct queue *queue)
     if (!link)
         return NULL;
     struct queue_request *request = queue_request_of(link);
-    list_join(&queue->shown, &request->leases_); /* the request may be freed before the leases */
+    /* the request may be freed earlier than its leases */
+    list_join(&queue->shown, &request->leases_);
     request->leases = &queue->shown;
     return request;
 }
@@ -555,7 +563,7 @@ static bool queue_is_of(const struct queue_lease *lease, int32_t partition)
     return partition < 0 || queue_receipt_partition(lease->receipt) == partition;
 }
 
-/* Returns all leases, or those of one partition. */
+/* Ends all leases, or those of one partition, as if they had never been given. */
 static void queue_return_leases(struct queue *queue, int32_t partition)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_RETURNED};
@@ -609,7 +617,7 @@ struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned ind
     queue->lease_wheel = tw_wheel_create(&options);
     queue->wait_wheel = tw_wheel_create(&options);
     if (!queue->lease_wheel || !queue->wait_wheel || !queue->siphash ||
-        !queue_prove(queue, 0, &queue->hash_seed)) { /* no lease has the number 0 */
+        !queue_prove(queue, 0, &queue->hash_seed)) { /* number 0 is never given to a lease */
         queue_destroy(queue);
         return NULL;
     }

@@ -1,26 +1,26 @@
 /*
  * queue.h - the built-in queue: workers that wait for items, and leases of items until a deadline.
  *
- * Ready items lie with the engines (engine/engine.h, engine_pull); a delivery comes here only
- * when a worker asks for it. It is then *leased*: the worker has a receipt, and until the lease
- * ends says what became of it (ack, nack) or asks for more time (extend). When a lease ends without
- * a word, the delivery has failed and is tried again at once; so it is when the answer to a lease
- * is lost.
+ * Ready items wait in the engines (engine/engine.h, engine_pull). A delivery is pulled from there
+ * only when a worker asks for it. It is then *leased*: the worker gets a receipt. Before the lease
+ * ends, the worker reports the outcome (ack, nack) or asks for more time (extend). If a lease
+ * expires without a report, for example because the worker never got the answer, the delivery has
+ * failed and is tried again at once.
  *
- *     queue_submit(queue, now, request);           a worker asks; so it goes:
+ *     queue_submit(queue, now, request);           a worker asks
  *     while (queue_wants(queue, &name))
- *         queue_give(queue, now, pull(name));      the first that is ready, or NULL
- *     while ((delivery = queue_take_ended(queue))) hand it to its engine; what the engine records
- *         queue_recorded(queue, delivery);         comes back
+ *         queue_give(queue, now, pull(name));      the first ready item, or NULL
+ *     while ((delivery = queue_take_ended(queue))) hand it to its engine, and when its outcome
+ *         queue_recorded(queue, delivery);         is recorded, return it
  *     while ((request = queue_take_reply(queue)))  answer the worker
  *     ... and call queue_advance at queue_wake_at(queue)
  *
- * Time       Instants, as the caller passes them in. A lease is never shorter than was asked for.
- * Order      Waiting workers are served in order of arrival; a worker that asks again comes last.
- * Errors     Out of memory refuses a request, or lets work wait where it is. Nothing is lost: a
- *            delivery that is here comes out through queue_take_ended exactly once.
+ * Time       Instants, passed in by the caller. A lease is never shorter than was asked for.
+ * Order      Waiting workers are served in order of arrival; a worker that asks again is the last.
+ * Errors     If memory is out, a request is refused, or items stay in the engine. Nothing is lost:
+ *            queue_take_ended returns each delivery of the queue exactly once.
  * Ownership  A request is lent until queue_take_reply hands it back; the leases in its answer are
- *            valid until the next call. A delivery that is given is the queue's until it ends.
+ *            valid until the next call. The queue owns a delivery until queue_take_ended.
  * Threads    No clock, no lock, no I/O: one queue, one thread.
  */
 #ifndef TICKWHEEL_DELIVERY_QUEUE_H
@@ -29,13 +29,15 @@
 #include "base/time.h"
 #include "engine/delivery.h"
 
-/* Identifies a lease: its number, and a proof that the worker got this number, a SipHash-2-4 (64
- * bits) with a key that lives as long as the queue. No other run of the server accepts it. */
+/* Identifies a lease. `number` is that of the lease. `proof` shows that the worker received the
+ * number: its SipHash-2-4 (64 bits) with the queue's key, which is new at each start of the server.
+ * So receipts of an earlier run are refused. */
 struct queue_receipt {
     uint64_t number, proof;
 };
 
-/* Bits of `number` in use; the higher ones are the timer's partition, which has the lease. */
+/* Bits of `number` that count leases. The higher bits are the partition of the timer, which finds
+ * the lease again. */
 #define QUEUE_NUMBER_BITS 48
 
 static inline uint16_t queue_receipt_partition(struct queue_receipt receipt)
@@ -47,7 +49,7 @@ static inline uint16_t queue_receipt_partition(struct queue_receipt receipt)
 
 void queue_receipt_format(struct queue_receipt receipt, char ret_text[QUEUE_RECEIPT_SIZE]);
 
-/* Returns false for everything that queue_receipt_format does not write. */
+/* Returns false for any text that queue_receipt_format would not write. */
 bool queue_receipt_parse(struct bytes text, struct queue_receipt *ret_receipt);
 
 /* Maximum size of the description of a worker, in bytes. */
@@ -55,40 +57,41 @@ bool queue_receipt_parse(struct bytes text, struct queue_receipt *ret_receipt);
 
 enum queue_kind {
     QUEUE_LEASE,
-    QUEUE_ACK,    /* done: the timer has fired */
-    QUEUE_NACK,   /* failed, or ended, as `outcome` says */
-    QUEUE_EXTEND, /* the lease ends lease_ms from now */
+    QUEUE_ACK,    /* the timer has fired */
+    QUEUE_NACK,   /* the timer has failed or ended, as `outcome` says */
+    QUEUE_EXTEND, /* the lease is to end lease_ms from now */
 };
 
 enum queue_verdict {
-    QUEUE_OK,      /* for ack and nack: durable */
-    QUEUE_STALE,   /* no such lease of this queue: it has ended, or was answered before */
-    QUEUE_UNKNOWN, /* the storage failed: the item may come again */
+    QUEUE_OK,      /* accepted; the outcome of an ack or nack is durable */
+    QUEUE_STALE,   /* no such lease of this queue exists; it has ended, or was answered before */
+    QUEUE_UNKNOWN, /* the storage failed, so the item may be leased again */
 };
 
 struct queue_request {
-    struct list link; /* the holder's */
+    struct list link; /* list of whoever holds the request */
     enum queue_kind kind;
     struct bytes queue; /* full name (queue_target.h); borrowed until the answer */
 
-    /* LEASE */
-    uint32_t items_max;        /* 1 .. */
-    size_t bytes_max;          /* footprint from which no further item is added */
-    struct instant wait_until; /* deadline for an answer without items */
+    /* Fields of LEASE. */
+    uint32_t items_max;        /* maximum of items, at least 1 */
+    size_t bytes_max;          /* memory of items from which no further item is added */
+    struct instant wait_until; /* latest time of an answer without items */
     struct bytes worker;       /* description for queue_find_holder; borrowed until the answer */
 
-    uint64_t lease_ms; /* LEASE, EXTEND */
+    uint64_t lease_ms; /* LEASE, EXTEND: duration of the lease */
 
-    /* ACK, NACK, EXTEND: receipts, and the verdict on each. */
+    /* ACK, NACK, EXTEND: the receipts, and the verdict on each. */
     const struct queue_receipt *receipts;
     enum queue_verdict *verdicts;
     size_t receipt_count;
-    struct delivery_outcome outcome; /* NACK */
+    struct delivery_outcome outcome; /* outcome of a NACK */
 
     /* The answer. */
-    enum error_code error;       /* NONE or NO_MEMORY */
-    const struct list *leases;   /* LEASE: struct queue_lease, in order of arrival */
-    struct instant leased_until; /* LEASE: no lease ends earlier */
+    enum error_code error; /* NONE or NO_MEMORY */
+    /* LEASE: list of struct queue_lease, in the order in which they began */
+    const struct list *leases;
+    struct instant leased_until; /* LEASE: earliest end of the leases */
 
     /* Private to the queue. */
     struct list leases_;
@@ -100,82 +103,84 @@ struct queue_request {
 
 struct queue_lease {
     struct list link;                /* on the list of the answer */
-    const struct delivery *delivery; /* with its timer */
+    const struct delivery *delivery; /* includes the timer */
     struct queue_receipt receipt;
     /* Private to the queue. */
     struct delivery *delivery_;
     struct line *line_;
-    struct queue_request *request_; /* request that waits for its outcome to be recorded, or NULL */
-    size_t index_;                  /* index of its verdict */
+    /* request to be answered when the outcome is recorded; NULL if none waits */
+    struct queue_request *request_;
+    size_t index_; /* index of the lease's verdict in that request */
     uint64_t timer_;
     struct instant begun_;
     uint8_t worker_size_;
     char worker_[QUEUE_WORKER_SIZE];
-    uint64_t number_, end_; /* key in the queue's map; tick at which it ends */
+    uint64_t number_, end_; /* key in `leases`; tick at which the lease ends */
 };
 
 struct queue_stats {
-    uint64_t leased;        /* now */
-    uint64_t waiting;       /* workers now */
-    uint64_t leases;        /* in all */
-    uint64_t acks, nacks;   /* accepted ones */
-    uint64_t ended, stales; /* leases that expired; receipts that were refused */
+    uint64_t leased;        /* leases at present */
+    uint64_t waiting;       /* workers that wait at present */
+    uint64_t leases;        /* number of leases begun */
+    uint64_t acks, nacks;   /* number of accepted acks and nacks */
+    uint64_t ended, stales; /* number of leases that expired; number of refused receipts */
 };
 
 struct queue;
 
-#define QUEUE_SECRET_SIZE 16 /* SIPHASH_KEY_SIZE */
+#define QUEUE_SECRET_SIZE 16 /* equal to SIPHASH_KEY_SIZE */
 
-/* `secret` is the key of the receipts: random, new each time; copied. Returns NULL if out of
- * memory. */
+/* `secret` is the key of the receipts, random and new at each start. It is copied. Returns NULL if
+ * out of memory. */
 #define QUEUE_INDEX_MAX 255
 
-/* `index` is unique among queues with one secret: their leases have different numbers, and can
- * move to another queue. */
+/* Makes a queue. `index` is unique among queues with the same secret, so that their leases have
+ * different numbers and can move to another queue. */
 struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned index,
                            struct instant now);
 
-/* Frees everything, with the deliveries that it has. Unanswered requests are dropped. */
+/* Frees the queue with the deliveries that it has. Requests without an answer are dropped. */
 void queue_destroy(struct queue *queue);
 
 /* ---- what happened ---- */
 
 void queue_submit(struct queue *queue, struct instant now, struct queue_request *request);
 
-/* Says that this queue may have something to pull. */
+/* Notes that the queue of this name may have something to pull. */
 void queue_wake(struct queue *queue, struct bytes name);
 
-/* Takes the delivery pulled for the name that queue_wants returned last; NULL if there was none. */
+/* Takes the delivery that was pulled for the name that queue_wants returned last; NULL if there was
+ * nothing to pull. */
 void queue_give(struct queue *queue, struct instant now, struct delivery *delivery);
 
-/* Time passed. */
+/* Ends the leases and waits whose time is over by `now`. */
 void queue_advance(struct queue *queue, struct instant now);
 
-/* Takes a delivery whose outcome is durable, or could not be written: `delivery->recorded`. */
+/* Takes back a delivery whose outcome is durable, or could not be written: `delivery->recorded`. */
 void queue_recorded(struct queue *queue, struct delivery *delivery);
 
-/* Answers all waiting workers without items; later ones do not wait. */
+/* Answers all waiting workers without items. Workers that ask later are answered at once. */
 void queue_stop_waiting(struct queue *queue);
 
 /* Ends all leases as if they had never been given; for a stop. */
 void queue_return_all(struct queue *queue);
 
-/* Ends the leases of a partition's timers in the same way. */
+/* Ends the leases of a partition's timers as if they had never been given. */
 void queue_return(struct queue *queue, uint16_t partition);
 
 /* ---- what to do ---- */
 
-/* True if a worker waits for work of a queue that may have some. The name is valid until the
+/* True if a worker waits at a queue that may have something to pull. The name is valid until the
  * next call. */
 bool queue_wants(struct queue *queue, struct bytes *ret_name);
 
-/* True if the worker whose queue queue_wants named last has an item. */
+/* True if the worker that is first in the queue named by queue_wants has an item already. */
 bool queue_has_given(const struct queue *queue);
 
 struct delivery *queue_take_ended(struct queue *queue);
 struct queue_request *queue_take_reply(struct queue *queue);
 
-/* Returns when to call queue_advance next; UINT64_MAX for never. */
+/* Returns when to call queue_advance next; UINT64_MAX ns if no lease or wait has an end. */
 struct instant queue_wake_at(const struct queue *queue);
 
 /* ---- questions ---- */
@@ -188,11 +193,11 @@ struct queue_holder {
     struct bytes worker; /* valid until the next call that changes the queue */
 };
 
-/* Returns false if it is not leased. */
+/* Finds the worker that has leased the timer. Returns false if no worker has. */
 bool queue_find_holder(const struct queue *queue, const struct timer_id *timer,
                        struct queue_holder *ret_holder);
 
-/* Adds those of another queue. */
+/* Adds the statistics of another queue. */
 void queue_stats_add(struct queue_stats *sum, const struct queue_stats *more);
 
 /* For tests: aborts unless every invariant holds. O(leases and waiting workers). */

@@ -20,7 +20,7 @@ struct senders {
         void *self;
         atomic_bool has_begun;
     } running[TARGET_KIND_COUNT];
-    size_t by_kind[TARGET_KIND_COUNT]; /* indices of `running` */
+    size_t by_kind[TARGET_KIND_COUNT]; /* index in `running` of the sender of each kind */
 };
 
 /* The only place that maps a kind to its sender. Kinds share senders, so each declaration is
@@ -45,7 +45,7 @@ static const struct sender *sender_of(enum target_kind kind)
 }
 #pragma GCC diagnostic pop
 
-/* For targets that are pulled, or that this version does not know: never sent. */
+/* Sender of targets that are pulled, or that this version does not know. It is never used. */
 const struct sender sender_none = {0};
 
 static const struct sender_running *senders_running(const struct senders *senders,
@@ -154,7 +154,7 @@ static void senders_post_to(struct senders *senders, struct sender_running *runn
     }
 }
 
-/* Posts those of one sender together, because each post takes a lock. */
+/* Consecutive deliveries of one sender are posted together, because each post takes a lock. */
 void senders_post(struct senders *senders, struct list *deliveries)
 {
     struct list runs[TARGET_KIND_COUNT];

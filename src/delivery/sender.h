@@ -23,12 +23,13 @@
 struct sender_options {
     const struct config *config; /* borrowed until stop, as are the next two */
     const char *user_agent;
-    struct targets *targets;                              /* the breakers */
-    void (*done)(void *context, struct list *deliveries); /* takes the whole list */
+    struct targets *targets;                              /* breakers of the targets */
+    void (*done)(void *context, struct list *deliveries); /* becomes the owner of the deliveries */
     void *context;
 };
 
-/* NULL members do nothing: a sender without `check` accepts every target of its kind. */
+/* A sender, as a table of functions. NULL means that there is nothing to do; without `check`, every
+ * target of its kinds is accepted. */
 struct sender {
     /* Starts the sender. `ret_self` is the first argument of the other functions; may be NULL. */
     enum error_code (*start)(const struct sender_options *options, void **ret_self,
@@ -38,7 +39,7 @@ struct sender {
      * no thread. On an error the next post calls it again. */
     enum error_code (*begin)(void *self, struct error *ret_error);
 
-    /* Checks whether the tenant, or no tenant, may create a timer with this target:
+    /* Checks whether the tenant may create a timer with this target; an empty tenant is none.
      * ERROR_INVALID has the reason. */
     enum error_code (*check)(void *self, struct bytes tenant, struct bytes text,
                              const struct target *target, struct error *ret_error);
@@ -49,28 +50,28 @@ struct sender {
     /* Returns the state of the target. NULL if the kind has no breaker. */
     void (*status)(void *self, const struct timer *timer, struct target_status *ret_status);
 
-    /* Applies the secrets and trusted certificates of these settings; other values are those of
-     * the start. On an error the former ones stay in use. `reloads` names them. */
+    /* Applies the secrets and trusted certificates of `config`. Other settings stay as they were at
+     * the start. On an error nothing changes. `reloads` names what is applied, for the log. */
     const char *reloads;
     enum error_code (*reload)(void *self, const struct config *config, struct error *ret_error);
 
-    /* Gives back soon what cannot be sent now. */
+    /* Gives deliveries back soon that cannot be sent now. */
     void (*drain)(void *self);
 
-    /* Stops the sender. What has not been sent comes back before this returns. */
+    /* Stops the sender. Deliveries that were not sent come back before this returns. */
     void (*stop)(void *self);
 };
 
 struct senders;
 
-/* Starts every sender. On an error those that were started are stopped. */
+/* Starts every sender. If one fails, those that were started are stopped. */
 enum error_code senders_start(const struct sender_options *options, struct senders **ret_senders,
                               struct error *ret_error);
 
 enum error_code senders_check(const struct senders *senders, struct bytes tenant, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
-/* Takes the deliveries of the list. A delivery that no sender takes comes back ENDED; POSTPONED if
+/* Takes the deliveries and empties the list. A delivery that no sender takes comes back ENDED; POSTPONED if
  * its sender gets no thread. */
 void senders_post(struct senders *senders, struct list *deliveries);
 
@@ -78,11 +79,11 @@ void senders_post(struct senders *senders, struct list *deliveries);
 bool senders_status(const struct senders *senders, const struct timer *timer,
                     struct target_status *ret_status);
 
-/* Result of a reload; `what` names the applied settings. */
+/* Called with the result of one reload; `what` names the settings that were applied. */
 typedef void (*senders_told)(void *context, const char *what, enum error_code code,
                              const struct error *error);
 
-/* Reloads each sender that can reload, and reports each. */
+/* Reloads each sender that can reload, and calls `told` for each. */
 void senders_reload(struct senders *senders, const struct config *config, senders_told told,
                     void *context);
 

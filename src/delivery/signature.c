@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define ID_BYTES_MAX    128
-#define PREFIX_SIZE     (ID_BYTES_MAX + 24) /* "id.timestamp." */
+#define PREFIX_SIZE     (ID_BYTES_MAX + 24) /* room for "id.timestamp." */
 #define SEPARATORS      " \t\r\n"
 #define SECRET_PREFIX   "whsec_"
 #define BASE64_SIZE_MAX ((SIGNATURE_SECRET_BYTES_MAX + 2) / 3 * 4)

@@ -4,13 +4,13 @@
  *     signature_create("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", &signature, &error);
  *     signature_append(signature, id, timestamp_s, body, &header_value);
  *
- * HMAC-SHA256 over "id.timestamp.body". While a secret is being exchanged there are two of them,
- * and a webhook carries a signature of each, parted by a space: a receiver accepts whichever it can
+ * HMAC-SHA256 over "id.timestamp.body". While a secret is being replaced there are two, and a
+ * webhook has a signature by each, separated by a space. A receiver accepts the one that it can
  * verify.
  *
- * Errors     A secret that is none; later only want of memory.
- * Ownership  The secrets are copied into OpenSSL's contexts and wiped here.
- * Threads    None: one owner, for the contexts are used again for every signature.
+ * Errors     signature_create refuses a malformed secret; later only memory can be out.
+ * Ownership  The secrets are copied into OpenSSL's contexts, and other copies are wiped.
+ * Threads    None: one owner, because each signature uses the same contexts.
  */
 #ifndef TICKWHEEL_DELIVERY_SIGNATURE_H
 #define TICKWHEEL_DELIVERY_SIGNATURE_H
@@ -27,8 +27,8 @@
 
 struct signature;
 
-/* Parses one or two secrets, each "whsec_" and base64, separated by a space. ERROR_INVALID names
- * the secret by its place and its error, never the secret itself. */
+/* Parses one or two secrets, each "whsec_" and base64, separated by a space. ERROR_INVALID says
+ * which secret is wrong and why, without showing it. */
 enum error_code signature_create(const char *secrets, struct signature **ret_signature,
                                  struct error *ret_error);
 void signature_destroy(struct signature *signature);

@@ -27,7 +27,7 @@ struct siphash *siphash_create(const uint8_t key[SIPHASH_KEY_SIZE])
         memcpy(siphash->key, key, sizeof(siphash->key));
         siphash->context = mac ? EVP_MAC_CTX_new(mac) : NULL;
     }
-    EVP_MAC_free(mac); /* the context keeps it */
+    EVP_MAC_free(mac); /* the context keeps its own reference */
     if (siphash &&
         (!siphash->context || !EVP_MAC_init(siphash->context, key, SIPHASH_KEY_SIZE, parameters))) {
         siphash_destroy(siphash);
@@ -40,7 +40,7 @@ void siphash_destroy(struct siphash *siphash)
 {
     if (!siphash)
         return;
-    EVP_MAC_CTX_free(siphash->context); /* wipes its copy of the key */
+    EVP_MAC_CTX_free(siphash->context); /* also wipes the context's copy of the key */
     OPENSSL_cleanse(siphash->key, sizeof(siphash->key));
     free(siphash);
 }
@@ -50,7 +50,7 @@ bool siphash_compute(struct siphash *siphash, struct bytes text, uint64_t *ret_h
     uint8_t tag[HASH_SIZE];
     size_t size;
 
-    /* With the key each time, because OpenSSL 3.0 does not restart without one. */
+    /* The key is passed each time, because OpenSSL 3.0 does not start again without one. */
     if (!EVP_MAC_init(siphash->context, siphash->key, sizeof(siphash->key), NULL) ||
         !EVP_MAC_update(siphash->context, (const uint8_t *)text.data, text.size) ||
         !EVP_MAC_final(siphash->context, tag, &size, sizeof(tag)))

@@ -8,7 +8,7 @@
  *     if (!siphash_compute(siphash, text, &hash)) ...
  *     siphash_destroy(siphash);
  *
- * Errors     NULL and false: out of memory.
+ * Errors     NULL and false mean that memory is out.
  * Ownership  The key is copied, and wiped by siphash_destroy.
  * Threads    None: one owner at a time.
  */

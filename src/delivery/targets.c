@@ -19,9 +19,9 @@ struct target_breaker {
     enum target_scope scope;
     struct breaker breaker;
     uint8_t tenant_size, error_size;
-    uint16_t origin_size, path_size; /* a path begins with its origin */
+    uint16_t origin_size, path_size; /* the path's text begins with the origin */
     char error[TARGETS_ERROR_SIZE];
-    char text[]; /* tenant, and origin or path */
+    char text[]; /* tenant, then the origin or the path */
 };
 
 struct targets {
@@ -34,7 +34,7 @@ struct targets {
     struct targets_stats stats;
 };
 
-/* Minimum interval of searches for entries to drop, while the table is full. */
+/* Minimum interval between searches for breakers to drop, while the table is full. */
 #define SWEEP_NS UINT64_C(1000000000)
 
 struct targets *targets_create(const struct targets_options *options)
@@ -68,7 +68,7 @@ void targets_destroy(struct targets *targets)
     free(targets);
 }
 
-/* Returns the path without the query, which may belong to one timer only. */
+/* Returns the URL of the timer without its query, which may differ from timer to timer. */
 static struct bytes targets_path(const struct timer *timer)
 {
     const struct bytes text = timer->texts.target;
@@ -89,14 +89,14 @@ static uint64_t targets_key_of(const struct targets *targets, const struct timer
 static struct target_breaker *targets_find(const struct targets *targets, const struct timer *timer,
                                            enum target_scope scope)
 {
-    /* Usually no target fails, and no text need be hashed. */
+    /* Usually no target fails, so no text has to be hashed. */
     return map_count(&targets->map) == 0
                ? NULL
                : map_get(&targets->map, targets_key_of(targets, timer, scope));
 }
 
-/* Returns the state of a breaker; NULL means that there is none. `path` is shown if its scope is
- * the path. */
+/* Returns the state of a breaker; NULL means that there is none. `path` is used if its scope is
+ * TARGET_PATH. */
 static struct target_status targets_status_of(const struct targets *targets,
                                               const struct target_breaker *target,
                                               struct bytes origin, struct bytes path,
@@ -158,8 +158,9 @@ static bool targets_may_add(const struct targets *targets, enum target_scope sco
                         tenant_tallies_bytes(&targets->tenants[scope], tenant), 1);
 }
 
-/* Makes room by dropping recovered breakers. One that opened once is kept until then, so that
- * earlier deliveries are recognized. */
+/* True if there is room for another breaker, possibly after dropping breakers without failures. A
+ * breaker that has opened is kept until the target has recovered, so that results of earlier
+ * deliveries are recognized. */
 static bool targets_has_room(struct targets *targets, enum target_scope scope, struct bytes tenant,
                              struct instant now)
 {
@@ -204,7 +205,7 @@ static struct target_breaker *target_breaker_create(const struct timer *timer,
     return target;
 }
 
-/* Returns NULL if there is no room, or out of memory. */
+/* Adds a breaker. Returns NULL if there is no room, or out of memory. */
 static struct target_breaker *targets_add(struct targets *targets, const struct timer *timer,
                                           enum target_scope scope, struct instant now)
 {
@@ -223,8 +224,8 @@ static struct target_breaker *targets_add(struct targets *targets, const struct 
     return target;
 }
 
-/* The path is asked first, so that a delivery that its path holds back is not the probe of the
- * origin. */
+/* The path is checked first. Otherwise a delivery that is held back because of its path could
+ * become the probe of its origin. */
 bool targets_enter(struct targets *targets, const struct timer *timer, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status)
 {
@@ -248,7 +249,7 @@ bool targets_enter(struct targets *targets, const struct timer *timer, struct in
         if (!may) {
             targets->stats.postponed++;
             *ret_status = targets_status_for(targets, target, timer, now);
-            if (path) /* it is no probe after all */
+            if (path) /* the delivery is not the path's probe after all */
                 breaker_leave(&path->breaker, options, now, ret_ticket->passes[TARGET_PATH],
                               BREAKER_UNKNOWN);
         }
@@ -258,7 +259,7 @@ bool targets_enter(struct targets *targets, const struct timer *timer, struct in
     return may;
 }
 
-/* Returns whether its breaker opened or closed. */
+/* Passes a result to a breaker. Returns true if it opened or closed. */
 static bool targets_judge(struct targets *targets, struct target_breaker *target, uint32_t pass,
                           struct instant now, enum breaker_verdict verdict)
 {

@@ -7,12 +7,12 @@
  *     ...
  *     targets_leave(targets, &ticket, timer, now, verdict);
  *
- * No tenant waits for the failures of another one. An origin that does not answer holds back all
- * its paths; a path whose answers are errors holds back itself only. A time-out below
- * TARGETS_TIMEOUT_MS_MIN says nothing about the target: a client may choose 1 ms.
+ * Failures for one tenant do not delay another one. An origin that does not answer delays the
+ * deliveries to all its paths; a path that answers with errors delays only its own. A time-out
+ * below TARGETS_TIMEOUT_MS_MIN says nothing about the target, since a client may choose 1 ms.
  *
- * A target without a failure takes no memory. Failing origins are kept up to TARGETS_MAX, and paths
- * likewise; beyond it, further ones have no breaker until others have recovered.
+ * A target without failures uses no memory. There are breakers for at most TARGETS_MAX failing
+ * origins, and for as many paths. Further ones have no breaker until others have recovered.
  *
  * Threads    Any; a lock is held for a look-up, and by targets_each for a walk through all failing
  *            targets. `changed` is called without it.
@@ -30,7 +30,7 @@
 
 enum target_scope { TARGET_ORIGIN, TARGET_PATH, TARGET_SCOPES };
 
-/* What a delivery shows about its origin and its path. */
+/* What a delivery says about its origin and its path. */
 struct target_verdict {
     enum breaker_verdict of[TARGET_SCOPES];
 };
@@ -39,32 +39,32 @@ struct target_verdict {
 
 struct target_status {
     struct bytes origin;
-    /* scope of the other fields: TARGET_ORIGIN unless only the path fails */
+    /* what the other fields are about: TARGET_ORIGIN, or TARGET_PATH if only the path fails */
     enum target_scope scope;
     struct bytes path; /* with TARGET_PATH: URL without query; otherwise empty */
     enum breaker_state state;
     uint32_t failures; /* consecutive failures */
-    uint64_t wait_ms;  /* time until it is tried again; 0 if closed */
+    uint64_t wait_ms;  /* milliseconds until the next try; 0 if the breaker is closed */
     uint8_t error_size;
-    char error[TARGETS_ERROR_SIZE]; /* last failure, or its beginning; no NUL */
+    char error[TARGETS_ERROR_SIZE]; /* beginning of the last failure's text, without a NUL */
 };
 
 struct targets_options {
     struct breaker_options breaker;
-    size_t count_max; /* maximum of origins, and of paths; 0 means TARGETS_MAX */
+    size_t count_max; /* maximum of origins with breakers, and of paths; 0 means TARGETS_MAX */
     uint64_t seed;    /* secret seed of the hash */
-    /* Called when a breaker opened (again) or closed; may be NULL. */
+    /* Called when a breaker opened, opened again or closed; may be NULL. */
     void (*changed)(void *context, const struct target_status *status);
     void *context;
 };
 
 struct targets_stats {
     uint64_t open;      /* breakers that are not closed */
-    uint64_t opened;    /* number of times that one opened, repeatedly included */
-    uint64_t postponed; /* number of refused deliveries */
+    uint64_t opened;    /* number of times that a breaker opened, including again */
+    uint64_t postponed; /* number of deliveries that were refused */
 };
 
-/* Given when a delivery enters; passed when it leaves. */
+/* Passed from targets_enter to targets_leave. */
 struct target_ticket {
     uint32_t passes[TARGET_SCOPES];
 };
@@ -75,17 +75,18 @@ struct targets;
 struct targets *targets_create(const struct targets_options *options);
 void targets_destroy(struct targets *targets);
 
-/* True if a delivery of this timer may begin now. If not, `ret_status` has the reason and the
- * time. */
+/* True if a delivery of this timer may begin now. If not, `ret_status` has the reason and the time
+ * to wait. */
 bool targets_enter(struct targets *targets, const struct timer *timer, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status);
 
-/* Takes the result of a delivery; `error` is its failure, if it failed. */
+/* Handles the result of a delivery. `error` describes its failure; empty if it succeeded. */
 void targets_leave(struct targets *targets, const struct target_ticket *ticket,
                    const struct timer *timer, struct instant now, struct target_verdict verdict,
                    struct bytes error);
 
-/* Returns the state of the timer's target; closed and without failures if nothing is known. */
+/* Returns the state of the timer's target. A target without a breaker counts as closed, without
+ * failures. */
 void targets_status(struct targets *targets, const struct timer *timer, struct instant now,
                     struct target_status *ret_status);
 
@@ -100,8 +101,8 @@ void target_status_say(const struct target_status *status, struct buffer *out);
  * (timer/target_pauses.h). Returns how many had failures. O(failing targets). */
 size_t targets_reset(struct targets *targets, struct bytes tenant, struct bytes name);
 
-/* Calls `tell` for the targets of a tenant that have failures, in no order. `tell` copies the
- * texts; of a path they are at most TARGETS_PATH_SIZE. */
+/* Calls `tell` for each of the tenant's targets that has failures, in no order. `tell` must copy
+ * the texts; that of a path has at most TARGETS_PATH_SIZE bytes. */
 void targets_each(struct targets *targets, struct bytes tenant, struct instant now,
                   void (*tell)(void *context, const struct target_status *status), void *context);
 

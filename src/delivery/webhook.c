@@ -34,7 +34,7 @@
  * Names are resolved on threads of libcurl's own, so a slow name server does not hold up the loop.
  */
 
-/* Maximum of deliveries that begin in one turn, so that answers are read meanwhile. */
+/* Maximum of deliveries that begin in one turn, so that answers are read in between. */
 #define BEGIN_MAX 256
 
 /* Maximum of deliveries to unproven targets that begin in one turn. Each probably costs a new
@@ -46,10 +46,10 @@
  * (ENGINE_OPTIONS_DEFAULT). */
 #define STREAMS_MAX 128L
 
-/* Settings that a reload changes. */
+/* Settings that a reload replaces. */
 struct webhook_trust {
-    struct signature *signature; /* NULL: unsigned */
-    int ca_fd;                   /* copy of the file of certificates; -1 for the system's */
+    struct signature *signature; /* NULL if webhooks are not signed */
+    int ca_fd;                   /* copy of the file of certificates; -1 if the system's are used */
 };
 
 struct webhook {
@@ -61,22 +61,25 @@ struct webhook {
     struct event_task task;
     struct mailbox mailbox; /* deliveries, and stop_message */
     struct list stop_message;
-    struct webhook_trust *_Atomic reload; /* to be applied by the thread; or NULL */
-    /* Private to the webhook thread. */
+    /* settings for the thread to apply; NULL if there are none */
+    struct webhook_trust *_Atomic reload;
+    /* Fields of the webhook thread. */
     CURLM *multi;
     struct webhook_direct *direct;
     struct webhook_sockets sockets;
-    struct list waiting;      /* deliveries without room */
-    struct list unproven;     /* deliveries without room whose targets did not answer lately */
+    struct list waiting;      /* deliveries for which there was no room */
+    struct list unproven;     /* the same, for targets that have not answered lately */
     struct list free, flying; /* transfers */
     struct list ended;        /* deliveries to give back at the end of the turn */
     size_t flying_count;
     size_t libcurl_max;     /* number of connections that libcurl may have */
-    struct instant wake_at; /* time at which libcurl must be called; UINT64_MAX for never */
-    bool has_more;          /* some could begin at once, except for the limits of a turn */
+    struct instant wake_at; /* time at which libcurl must be called; UINT64_MAX ns if it need not */
+    bool has_more;          /* more deliveries could begin, but the limits of a turn were reached */
     bool is_stopping;
     struct random trace_high, trace_low;
-    int ca_fds[2]; /* present copy, and the one before, which libcurl may still open; or -1 */
+    /* current copy of the certificates, and the previous one, which libcurl may still open; -1 if
+     * there is none */
+    int ca_fds[2];
     struct webhook_connection_use uses[UINT16_MAX + 1];
     struct webhook_generation generations[WEBHOOK_GENERATIONS];
 };
@@ -110,7 +113,7 @@ static void webhook_run_timer(struct webhook *webhook)
     curl_multi_socket_action(webhook->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
-/* Gives libcurl the connections that the others leave, which suffice for every transfer in
+/* Allows libcurl as many connections as the direct ones leave. They suffice for every transfer in
  * flight. */
 static bool webhook_set_libcurl_max(struct webhook *webhook)
 {
@@ -147,11 +150,12 @@ static void webhook_land(struct webhook *webhook, struct webhook_transfer *trans
 {
     curl_multi_remove_handle(webhook->multi, transfer->easy);
     list_remove(&transfer->link);
-    list_push_front(&webhook->free, &transfer->link); /* the one in the cache is used next */
+    /* the transfer that is still in the CPU's cache is used next */
+    list_push_front(&webhook->free, &transfer->link);
     webhook->flying_count--;
 }
 
-/* Reports to the breakers what a delivery shows about its target. */
+/* Reports to the breakers what a delivery says about its target. */
 static void webhook_tell_target(struct webhook *webhook, const struct target_ticket *ticket,
                                 const struct delivery *delivery, struct target_verdict verdict)
 {
@@ -168,7 +172,7 @@ static void webhook_ended(void *context, struct delivery *delivery,
     list_push(&webhook->ended, &delivery->link);
 }
 
-/* Notes the address at which the delivery's target answered, for later deliveries. */
+/* Stores the address at which the target answered for later deliveries without libcurl. */
 static void webhook_teach(struct webhook *webhook, CURL *easy, const struct timer *timer)
 {
     const char *address = NULL;
@@ -194,7 +198,8 @@ static void webhook_end_finished(struct webhook *webhook)
     int left;
 
     while ((message = curl_multi_info_read(webhook->multi, &left))) {
-        CURLcode result = message->data.result; /* the removal frees the message */
+        /* read now, because removing the handle frees the message */
+        CURLcode result = message->data.result;
 
         webhook_end(webhook, webhook_transfer_of(message->easy_handle), result);
     }
@@ -244,8 +249,8 @@ static bool webhook_may_enter(struct webhook *webhook, struct delivery *delivery
     return false;
 }
 
-/* Does not keep a connection to a name whose address it may learn: the next one must resolve the
- * name again. */
+/* Begins a delivery by libcurl. If the address of the target's name may be learned, the connection
+ * is not kept, so that the next one resolves the name again. */
 static void webhook_begin_by_libcurl(void *context, struct delivery *delivery,
                                      const struct target_ticket *ticket, uint64_t timeout_ms)
 {
@@ -280,7 +285,7 @@ static bool webhook_has_room(const struct webhook *webhook)
            webhook->options.connections_max;
 }
 
-/* Begins up to `limit` deliveries of the list. */
+/* Begins up to `limit` deliveries from the list. */
 static void webhook_begin_some(struct webhook *webhook, struct list *waiting, int limit)
 {
     for (int i = 0; !list_is_empty(waiting); i++) {
@@ -291,7 +296,7 @@ static void webhook_begin_some(struct webhook *webhook, struct list *waiting, in
         struct target_ticket ticket;
         if (!webhook_may_enter(webhook, delivery, &ticket))
             continue;
-        /* A transfer may have no socket yet, and a socket no transfer. */
+        /* A transfer may have no socket yet, and a socket may have no transfer. */
         const size_t others = webhook->flying_count > webhook->sockets.open_count
                                   ? webhook->flying_count
                                   : webhook->sockets.open_count;
@@ -336,7 +341,7 @@ static void webhook_free_transfers(struct webhook *webhook)
 
     while ((link = list_pop(&webhook->free)))
         webhook_transfer_destroy(list_item(link, struct webhook_transfer, link));
-    curl_multi_cleanup(webhook->multi); /* closes the connections */
+    curl_multi_cleanup(webhook->multi); /* also closes libcurl's connections */
     webhook->multi = NULL;
     webhook_direct_destroy(webhook->direct);
     webhook->direct = NULL;
@@ -344,14 +349,15 @@ static void webhook_free_transfers(struct webhook *webhook)
 
 /* ---- certificates and secrets ---- */
 
-/* Returns the path by which libcurl reads the copy. */
+/* Writes the path by which libcurl can read the copy, and returns it. */
 static const char *webhook_ca_path(int fd, char ret_path[CA_PATH_SIZE])
 {
     snprintf(ret_path, CA_PATH_SIZE, "/proc/self/fd/%d", fd);
     return ret_path;
 }
 
-/* Checks for certificates; otherwise their lack would be noticed only when every delivery fails. */
+/* True if the file has certificates. Without this check a file with none would be noticed only when
+ * every delivery fails. */
 static bool webhook_has_certificates(const char *file)
 {
     X509_STORE *store = X509_STORE_new();
@@ -413,7 +419,8 @@ static bool webhook_trust_take(struct webhook *webhook, struct webhook_trust *tr
     settings->ca_file = path;
     settings->trust++;
     for (size_t i = 0; i < WEBHOOK_GENERATIONS; i++)
-        webhook->generations[i].current += 2; /* a connection may be about to be opened */
+        /* invalidates generations whose connections may just be opening */
+        webhook->generations[i].current += 2;
     if (webhook->ca_fds[1] >= 0)
         close(webhook->ca_fds[1]);
     webhook->ca_fds[1] = webhook->ca_fds[0];
@@ -479,7 +486,7 @@ static void webhook_free_settings(struct webhook *webhook)
             close(webhook->ca_fds[i]);
 }
 
-/* NULL is. */
+/* True if the text is visible ASCII. NULL counts as visible. */
 static bool webhook_is_visible(const char *text)
 {
     for (; text && *text; text++)
@@ -657,7 +664,7 @@ void webhook_stop(struct webhook *webhook)
     } else {
         webhook_free_transfers(webhook);
     }
-    for (;;) { /* `done` may post */
+    for (;;) { /* repeated, because `done` may post further deliveries */
         mailbox_take(&webhook->mailbox, &webhook->waiting);
         list_join(&webhook->waiting, &webhook->unproven);
         if (list_is_empty(&webhook->waiting))

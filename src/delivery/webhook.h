@@ -33,30 +33,34 @@
 #include "engine/delivery.h"
 
 struct webhook_options {
-    const char *secrets;       /* one or two "whsec_..." separated by a space; empty for unsigned */
+    /* one or two "whsec_...", separated by a space; empty to send unsigned webhooks */
+    const char *secrets;
     const struct guard *guard; /* addresses that may be called; borrowed until stop */
     struct targets *targets;   /* breakers of the targets; borrowed until stop */
-    const char *ca_file;       /* certificates to trust exclusively; NULL for the system's */
+    /* certificates to trust instead of the system's; NULL for the system's */
+    const char *ca_file;
     const char *user_agent;
-    const char *event_source; /* ce-source of CloudEvents; NULL for none */
+    /* value of ce-source in CloudEvents; NULL if webhooks are not CloudEvents */
+    const char *event_source;
     uint32_t connections_max; /* maximum of open connections, and of deliveries in flight */
     uint64_t connect_timeout_ms;
     uint64_t connection_age_ms_max; /* age from which a connection takes no further request */
-    /* maximum over one connection, except concurrent ones of HTTP/2 */
+    /* maximum of requests over one connection; concurrent ones of HTTP/2 may exceed it */
     uint32_t connection_requests_max;
-    /* maximum read of an answer's body, with the framing of its chunks; then the connection is
-     * closed, and the status counts */
+    /* maximum to read of an answer's body, including the framing of chunks. Beyond it the
+     * connection is closed, and the status counts */
     uint64_t response_bytes_max;
-    uint32_t answer_bytes; /* bytes of an answer's body that a delivery keeps; 0 for none */
+    /* number of bytes of an answer's body to keep with the delivery; 0 keeps none */
+    uint32_t answer_bytes;
     void (*done)(void *context,
-                 struct list *deliveries); /* takes the whole list of struct delivery */
+                 struct list *deliveries); /* becomes the owner of the list of struct delivery */
     void *context;
 };
 
 struct webhook;
 
-/* Copies the texts of `options`. ERROR_INVALID for a wrong secret, ERROR_IO if libcurl or the
- * system refuses. */
+/* Copies the texts of `options`. Returns ERROR_INVALID for a wrong secret, ERROR_IO if libcurl or
+ * the system fails. */
 enum error_code webhook_start(const struct webhook_options *options, struct webhook **ret_webhook,
                               struct error *ret_error);
 
@@ -71,16 +75,17 @@ void webhook_post(struct webhook *webhook, struct list *deliveries);
 enum error_code webhook_reload(struct webhook *webhook, const char *secrets, const char *ca_file,
                                struct error *ret_error);
 
-/* Ends the thread, if it was started. Transfers in flight are aborted, waiting deliveries do not
- * begin, and all come back as FAILED before this returns. */
+/* Ends the thread, if it was started. Aborts transfers in flight and begins no more deliveries. All
+ * come back as FAILED before this returns. */
 void webhook_stop(struct webhook *webhook);
 
 /* Formats the id of a delivery, equal on every attempt: the timer's id and its due time. */
 #define WEBHOOK_ID_SIZE 64
 void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE]);
 
-/* True if a timer's own headers must not have this name, in any letter case: it is the
- * service's, or would change the framing of the request. Creation refuses it; delivery omits it. */
+/* True if a timer's own headers must not have this name, in any letter case, because the service
+ * sets that header or it would change the framing of the request. Creation refuses such a header;
+ * delivery omits it. */
 bool webhook_header_is_reserved(struct bytes name);
 
 #endif

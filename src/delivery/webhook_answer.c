@@ -7,22 +7,24 @@
 #include <assert.h>
 #include <strings.h>
 
-#define LINE_BYTES_KEPT 4096 /* maximum memory kept for a long line */
+#define LINE_BYTES_KEPT 4096 /* maximum memory that is kept for the next answer */
 
 /* Parts of an answer. */
 enum webhook_answer_part {
-    PART_STATUS,        /* the status line */
-    PART_FIRST_HEADER,  /* the line after it, which cannot continue an earlier one */
-    PART_HEADER,        /* any other header, or the empty line */
-    PART_BODY,          /* `left_` more bytes, or all until the end of the connection */
-    PART_SWITCHED,      /* a 101 that was not requested: no status will follow */
-    PART_CHUNK_SIZE,    /* its digits */
-    PART_CHUNK_REST,    /* an extension, up to the end of the line */
-    PART_CHUNK,         /* `left_` bytes */
-    PART_CHUNK_END,     /* the line end after its bytes */
-    PART_TRAILER,       /* begin of a line after the last chunk */
-    PART_TRAILER_REST,  /* rest of such a line */
-    PART_TRAILER_EMPTY, /* \r at its begin: only \n ends the answer */
+    PART_STATUS,       /* the status line */
+    PART_FIRST_HEADER, /* the line after it, which cannot continue an earlier one */
+    PART_HEADER,       /* any other header, or the empty line */
+    PART_BODY,         /* body: `left_` more bytes, or all bytes until the connection ends */
+    PART_SWITCHED,     /* a 101 that was not requested: no status will follow */
+    PART_CHUNK_SIZE,   /* digits of the size of a chunk */
+    PART_CHUNK_REST,   /* extension of a chunk, up to the end of the line */
+    PART_CHUNK,        /* content of a chunk: `left_` more bytes */
+    PART_CHUNK_END,    /* line end after the content of a chunk */
+    PART_TRAILER,      /* beginning of a line after the last chunk */
+    PART_TRAILER_REST, /* rest of such a line */
+    /* \r at the beginning of such a line:
+     *  ends the answer, nothing else may follow */
+    PART_TRAILER_EMPTY,
     PART_OVER,
 };
 
@@ -32,7 +34,7 @@ void webhook_answer_deinit(struct webhook_answer *answer)
     buffer_deinit(&answer->retry_after_);
 }
 
-/* Begins a head; each interim answer has its own. */
+/* Begins to read a head. Each interim answer has a head of its own. */
 static void webhook_answer_begin_head(struct webhook_answer *answer)
 {
     answer->part_ = PART_STATUS;
@@ -97,8 +99,8 @@ static bool webhook_answer_has_name(struct bytes name, struct bytes other)
     return name.size == other.size && strncasecmp(name.data, other.data, other.size) == 0;
 }
 
-/* True if a list such as "keep-alive, close" has this element; `ret_others` says whether it has
- * others. */
+/* True if a list such as "keep-alive, close" contains `wanted`. `ret_others` says whether it
+ * contains anything else. */
 static bool webhook_answer_lists(struct bytes list, struct bytes wanted, bool *ret_others)
 {
     bool has = false;
@@ -115,8 +117,8 @@ static bool webhook_answer_lists(struct bytes list, struct bytes wanted, bool *r
     return has;
 }
 
-/* Reads the digits at the begin, like libcurl. If they are not the whole value, or not the only
- * length, the connection is not used again. */
+/* Reads Content-Length as libcurl does: the digits at the beginning. If anything follows them, or
+ * another length was given, the connection is not used again. */
 static enum webhook_answer_state webhook_answer_take_length(struct webhook_answer *answer,
                                                             struct bytes value)
 {
@@ -136,7 +138,7 @@ static enum webhook_answer_state webhook_answer_take_length(struct webhook_answe
     return WEBHOOK_ANSWER_MORE;
 }
 
-/* Only the first header counts. */
+/* Stores the value of the first Retry-After header; later ones are ignored. */
 static void webhook_answer_take_retry_after(struct webhook_answer *answer, struct bytes value)
 {
     if (answer->has_retry_after_)
@@ -147,13 +149,13 @@ static void webhook_answer_take_retry_after(struct webhook_answer *answer, struc
     buffer_append(&answer->retry_after_, "", 1);
 }
 
-/* Handles a line that continues the one before. */
+/* Handles a line that continues the previous header. */
 static void webhook_answer_take_fold(struct webhook_answer *answer, struct bytes line)
 {
     answer->is_odd_ = true;
     if (!answer->folds_retry_after_ || buffer_failed(&answer->retry_after_))
         return;
-    answer->retry_after_.size--; /* the NUL */
+    answer->retry_after_.size--; /* removes the NUL */
     buffer_append(&answer->retry_after_, " ", 1);
     buffer_append_bytes(&answer->retry_after_, bytes_trim(line));
     buffer_append(&answer->retry_after_, "", 1);
@@ -163,7 +165,8 @@ static enum webhook_answer_state webhook_answer_take_header(struct webhook_answe
                                                             struct bytes line)
 {
     const bool is_first = answer->part_ == PART_FIRST_HEADER;
-    const char *stray = memchr(line.data, '\r', line.size); /* libcurl ends the header there */
+    /* libcurl ends the header at this byte */
+    const char *stray = memchr(line.data, '\r', line.size);
 
     answer->is_odd_ |= stray != NULL;
     line.size = stray ? (size_t)(stray - line.data) : line.size;
@@ -178,12 +181,13 @@ static enum webhook_answer_state webhook_answer_take_header(struct webhook_answe
     }
     answer->folds_retry_after_ = false;
     if (!colon || strncasecmp(line.data, "HTTP/", line.size < 5 ? line.size : 5) == 0)
-        return WEBHOOK_ANSWER_NOT_HTTP; /* or a second status line */
+        return WEBHOOK_ANSWER_NOT_HTTP; /* a second status line also ends here */
     const struct bytes name = {line.data, (size_t)(colon - line.data)};
     const struct bytes value = bytes_trim((struct bytes){colon + 1, line.size - name.size - 1});
     bool others;
     if (name.size == 0 || bytes_is_blank(colon[-1])) {
-        answer->is_odd_ = true; /* another reader may take it for one that frames the answer */
+        /* another program might read this as a header that frames the answer */
+        answer->is_odd_ = true;
     } else if (webhook_answer_has_name(name, BYTES("content-length"))) {
         return webhook_answer_take_length(answer, value);
     } else if (webhook_answer_has_name(name, BYTES("transfer-encoding"))) {
@@ -237,7 +241,7 @@ static enum webhook_answer_state webhook_answer_take_end(struct webhook_answer *
     return WEBHOOK_ANSWER_MORE;
 }
 
-/* `line` includes its newline. */
+/* Handles a line of the head; `line` includes its newline. */
 static enum webhook_answer_state webhook_answer_take_line(struct webhook_answer *answer,
                                                           struct bytes line)
 {
@@ -252,13 +256,13 @@ static enum webhook_answer_state webhook_answer_take_line(struct webhook_answer 
                          : webhook_answer_take_end(answer);
 }
 
-/* True if the begin of a line cannot be a status line, even if nothing follows. */
+/* True if the text cannot be the beginning of a status line. */
 static bool webhook_answer_is_foreign(struct bytes line)
 {
     return memcmp(line.data, "HTTP/", line.size < 5 ? line.size : 5) != 0;
 }
 
-/* Takes a line, or what there is of one, from the piece. */
+/* Reads a line, or as much of it as the piece has. */
 static enum webhook_answer_state webhook_answer_read_head(struct webhook_answer *answer,
                                                           struct bytes *piece)
 {
@@ -287,14 +291,14 @@ static enum webhook_answer_state webhook_answer_read_head(struct webhook_answer 
 
 /* ---- the body ---- */
 
-/* Ends the answer as far as it was read, because its framing is invalid. */
+/* Ends the answer because its framing is invalid. What was read so far counts. */
 static enum webhook_answer_state webhook_answer_give_up(struct webhook_answer *answer)
 {
     answer->is_odd_ = true;
     return webhook_answer_end(answer);
 }
 
-/* Reads the size of a chunk; `has_length_` says that it has a digit. */
+/* Reads one character of the size of a chunk. `has_length_` is set once a digit was read. */
 static enum webhook_answer_state webhook_answer_read_size(struct webhook_answer *answer, char c)
 {
     const int digit = hex_digit(c);
@@ -316,7 +320,7 @@ static enum webhook_answer_state webhook_answer_read_size(struct webhook_answer 
     return WEBHOOK_ANSWER_MORE;
 }
 
-/* Reads one byte of the framing of chunks. */
+/* Reads one character of the framing of chunks. */
 static enum webhook_answer_state webhook_answer_read_framing(struct webhook_answer *answer, char c)
 {
     switch ((enum webhook_answer_part)answer->part_) {
@@ -347,7 +351,7 @@ static enum webhook_answer_state webhook_answer_read_framing(struct webhook_answ
     }
 }
 
-/* Skips bytes of a body with a length, of a chunk, or all. */
+/* Skips bytes of the body: of a given length, of a chunk, or to the end of the connection. */
 static enum webhook_answer_state webhook_answer_skip(struct webhook_answer *answer,
                                                      struct bytes *piece)
 {
@@ -399,6 +403,6 @@ enum webhook_answer_state webhook_answer_read(struct webhook_answer *answer, str
         state = answer->part_ <= PART_HEADER ? webhook_answer_read_head(answer, &piece)
                                              : webhook_answer_read_body(answer, &piece);
     if (piece.size > 0)
-        answer->keeps = false; /* the owner of the following bytes is unknown */
+        answer->keeps = false; /* it is unknown which answer the following bytes belong to */
     return state;
 }

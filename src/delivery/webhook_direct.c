@@ -24,7 +24,7 @@
  */
 
 #define READ_BYTES  16384
-#define IDLE_MS_MAX 118000 /* equal to libcurl's; then a connection is closed */
+#define IDLE_MS_MAX 118000 /* idle time after which a connection is closed; as long as libcurl's */
 #define TICK_NS     1000000
 #define EXPIRED_MAX 64
 
@@ -32,28 +32,29 @@ enum webhook_connection_phase { CONNECTION_OPENS, CONNECTION_BUSY, CONNECTION_ID
 
 struct webhook_connection {
     struct event_source source;
-    struct list link;        /* in `busy`, or in `idle`, longest idle first */
-    struct list origin_link; /* in the origin's `idle`, or alone */
+    struct list link;        /* in `busy`, or in `idle`, where the longest idle is first */
+    struct list origin_link; /* in the `idle` list of its origin, or in no list */
     struct webhook_direct *direct;
     struct webhook_origin *origin;
-    int fd; /* -1: closed */
+    int fd; /* -1 if closed */
     enum webhook_connection_phase phase;
     struct sockaddr_storage address;
-    bool is_named;            /* the address was learnt */
-    bool is_reused;           /* kept alive, so it may turn out to be closed */
+    bool is_named;            /* the target has a name, whose address libcurl resolved */
+    bool is_reused;           /* the connection was kept alive, so the server may have closed it */
     uint32_t requests;        /* requests sent over this socket, including the present one */
     struct instant opened_at; /* time of connect() */
-    bool has_answer;          /* the answer is complete before the request was sent */
-    tw_handle timer; /* in `wheel`: time-out of the attempt, or end of an idle connection */
+    bool has_answer;          /* the answer was complete before the request was sent */
+    tw_handle timer; /* in `wheel`: time-out of the attempt, or time to close an idle connection */
     /* Delivery in flight; NULL if none. */
     struct delivery *delivery;
     struct target_ticket ticket;
     struct webhook_attempt attempt;
     struct instant ends_at; /* time-out of the attempt */
     struct webhook_request request;
-    struct buffer frame; /* headers that libcurl would add before and after ours */
+    /* headers that go before and after those of `request`, as libcurl would add them */
+    struct buffer frame;
     size_t frame_start_size;
-    size_t sent; /* bytes of the request sent */
+    size_t sent; /* number of bytes of the request that were sent */
     struct webhook_answer answer;
 };
 
@@ -61,9 +62,9 @@ struct webhook_direct {
     struct webhook_direct_options options;
     struct webhook_origins origins;
     struct list busy, idle;
-    size_t flying;          /* deliveries */
-    size_t open;            /* connections */
-    struct tw_wheel *wheel; /* time-outs, in ms of the monotonic clock */
+    size_t flying;          /* number of deliveries in flight */
+    size_t open;            /* number of open connections */
+    struct tw_wheel *wheel; /* time-outs, in milliseconds of the monotonic clock */
     char read[READ_BYTES];
 };
 
@@ -121,7 +122,7 @@ static void webhook_connection_destroy(struct webhook_connection *connection)
     webhook_origin_release(&direct->origins, origin);
 }
 
-/* Makes a connection in no list, without a socket. NULL if out of memory. */
+/* Makes a connection that is in no list and has no socket. Returns NULL if out of memory. */
 static struct webhook_connection *webhook_connection_create(struct webhook_direct *direct,
                                                             const struct timer *timer)
 {
@@ -151,7 +152,7 @@ static struct webhook_connection *webhook_connection_create(struct webhook_direc
     return connection;
 }
 
-/* True if the socket may carry another request. */
+/* True if the connection is below its limits of age and requests. */
 static bool webhook_connection_is_fresh(const struct webhook_connection *connection,
                                         struct instant now)
 {
@@ -162,7 +163,7 @@ static bool webhook_connection_is_fresh(const struct webhook_connection *connect
                settings->connection_age_ms_max * UINT64_C(1000000);
 }
 
-/* Sets the time at which an idle connection is closed: its maximum age or idle time. */
+/* Sets the time at which an idle connection is closed, by its maximum age or idle time. */
 static void webhook_connection_arm_idle(struct webhook_connection *connection, struct instant now)
 {
     const struct webhook_settings *settings = connection->direct->options.settings;
@@ -185,7 +186,7 @@ static void webhook_connection_rest(struct webhook_connection *connection)
     list_push_front(&connection->origin->idle, &connection->origin_link);
 }
 
-/* Ends the delivery with a code of libcurl. */
+/* Ends the delivery with a result of libcurl's codes. */
 static void webhook_connection_end(struct webhook_connection *connection, CURLcode result)
 {
     struct webhook_direct *direct = connection->direct;
@@ -222,8 +223,8 @@ static void webhook_connection_append(struct webhook_connection *connection, str
     buffer_append_bytes(&connection->frame, text);
 }
 
-/* Writes the request line and the headers that libcurl puts first, then those that it puts last.
- * The timer's own "User-Agent" and "Accept" replace those of the service. */
+/* Writes the request line and the headers that libcurl would put first, then those that it would
+ * put last. A "User-Agent" or "Accept" of the timer replaces that of the service. */
 static void webhook_connection_frame(struct webhook_connection *connection,
                                      const struct timer *timer)
 {
@@ -260,7 +261,7 @@ static void webhook_connection_frame(struct webhook_connection *connection,
     webhook_connection_append(connection, BYTES("\r\n"));
 }
 
-/* Returns false if out of memory. */
+/* Builds the request. Returns false if out of memory. */
 static bool webhook_connection_build(struct webhook_connection *connection)
 {
     const struct webhook_settings *settings = connection->direct->options.settings;
@@ -277,7 +278,7 @@ static bool webhook_connection_build(struct webhook_connection *connection)
            webhook_request_build(&connection->request, delivery, &envelope) == ERROR_NONE;
 }
 
-/* Returns the number of parts still to be sent. */
+/* Sets the parts of the request that have not been sent. Returns their number. */
 static size_t webhook_connection_unsent(const struct webhook_connection *connection,
                                         struct iovec ret_parts[4])
 {
@@ -309,8 +310,9 @@ static bool webhook_connection_watch(struct webhook_connection *connection, uint
 
 static void webhook_connection_reopen(struct webhook_connection *connection);
 
-/* Moves the request to a new connection if the kept one was closed before any byte of it was
- * sent. Otherwise it may have been read, and is not sent again in this attempt. */
+/* If a kept-alive connection was closed before any byte of the request was sent, sends the request
+ * over a new one and returns true. Otherwise the server may have read the request, so this attempt
+ * must not send it again. */
 static bool webhook_connection_repeats(struct webhook_connection *connection)
 {
     if (!connection->is_reused || connection->sent > 0 || connection->answer.has_bytes)
@@ -347,7 +349,7 @@ static void webhook_connection_send(struct webhook_connection *connection)
         if (connection->has_answer)
             webhook_connection_end(connection, CURLE_OK);
         else if (errno == EPIPE || errno == ECONNRESET)
-            webhook_connection_read(connection); /* it may have answered before it closed */
+            webhook_connection_read(connection); /* the server may have answered before it closed */
         else
             webhook_connection_end(connection, CURLE_SEND_ERROR);
         return;
@@ -365,8 +367,8 @@ static void webhook_connection_send(struct webhook_connection *connection)
 
 /* ---- the answer ---- */
 
-/* Handles an answer that arrives before the request is sent: a refusal ends the request, any
- * other answer waits. The connection is not used again. */
+/* Handles an answer that is complete before the request is sent. A refusal ends the request; any
+ * other answer takes effect when the request is sent. The connection is not used again. */
 static void webhook_connection_answered(struct webhook_connection *connection)
 {
     struct iovec unused[4];
@@ -416,8 +418,8 @@ static void webhook_connection_read(struct webhook_connection *connection)
 
 /* ---- opening ---- */
 
-/* Sets the time-outs: that of the attempt counts from its begin, that of the connection from
- * here. */
+/* Sets the time-outs. That of the attempt counts from the attempt's begin, that of connecting from
+ * now. */
 static void webhook_connection_arm(struct webhook_connection *connection, struct instant until)
 {
     if (until.ns > connection->ends_at.ns)
@@ -433,7 +435,7 @@ static void webhook_connection_connected(struct webhook_connection *connection)
     webhook_connection_send(connection);
 }
 
-/* Returns false with errno if the system gives no socket. */
+/* Opens a socket. Returns false, with errno, if the system has none. */
 static bool webhook_connection_socket(struct webhook_connection *connection)
 {
     const int one = 1;
@@ -447,7 +449,8 @@ static bool webhook_connection_socket(struct webhook_connection *connection)
     return true;
 }
 
-/* Handles an unreachable address. A learnt one is dropped, because libcurl may find another. */
+/* Handles an address that cannot be reached. A learned address is dropped, because libcurl may
+ * resolve another one. */
 static void webhook_connection_unreachable(struct webhook_connection *connection)
 {
     struct webhook_direct *direct = connection->direct;
@@ -466,7 +469,7 @@ static void webhook_connection_unreachable(struct webhook_connection *connection
     direct->options.passed(direct->options.context, delivery, &ticket, left_ms);
 }
 
-/* Opens a connection, only here: to the address that was checked. */
+/* Opens a connection to the address that was checked. No other function opens one. */
 static void webhook_connection_open(struct webhook_connection *connection)
 {
     const struct webhook_settings *settings = connection->direct->options.settings;
@@ -528,7 +531,8 @@ static void webhook_connection_ready(struct event_source *source, uint32_t event
     struct webhook_connection *connection = list_item(source, struct webhook_connection, source);
 
     if (connection->phase == CONNECTION_IDLE)
-        webhook_connection_destroy(connection); /* closed, or has unexpected bytes */
+        /* the connection was closed, or has received bytes without a request */
+        webhook_connection_destroy(connection);
     else if (connection->phase == CONNECTION_OPENS)
         webhook_connection_try(connection);
     else if (!connection->has_answer && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
@@ -537,8 +541,8 @@ static void webhook_connection_ready(struct event_source *source, uint32_t event
         webhook_connection_send(connection);
 }
 
-/* True if an idle connection may be used: it is neither closed, nor has bytes that would be
- * taken for an answer. */
+/* True if an idle connection can be used. It must not be closed, nor have received bytes, which
+ * would be taken for the answer. */
 static bool webhook_connection_is_quiet(const struct webhook_connection *connection,
                                         struct instant now)
 {
@@ -548,7 +552,7 @@ static bool webhook_connection_is_quiet(const struct webhook_connection *connect
            recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-/* Returns an idle connection of the timer's origin; NULL if there is none. */
+/* Returns an idle connection to the timer's origin; NULL if there is none. */
 static struct webhook_connection *webhook_direct_idle(struct webhook_direct *direct,
                                                       const struct timer *timer, struct instant now)
 {
@@ -564,7 +568,8 @@ static struct webhook_connection *webhook_direct_idle(struct webhook_direct *dir
             list_remove(&connection->link);
             return connection;
         }
-        webhook_connection_destroy(connection); /* the last one also frees its origin */
+        /* destroying the last connection also frees the origin */
+        webhook_connection_destroy(connection);
     }
     return NULL;
 }
@@ -583,7 +588,7 @@ void webhook_direct_make_room(struct webhook_direct *direct, size_t others)
         webhook_connection_destroy(list_item(direct->idle.next, struct webhook_connection, link));
 }
 
-/* Gives the connection its delivery. Returns false if the request does not fit into memory. */
+/* Gives the connection a delivery. Returns false if out of memory. */
 static bool webhook_connection_load(struct webhook_connection *connection,
                                     struct delivery *delivery, const struct target_ticket *ticket,
                                     struct instant now)
@@ -613,8 +618,8 @@ static bool webhook_connection_load(struct webhook_connection *connection,
     return webhook_connection_build(connection);
 }
 
-/* Makes a connection to the target, in no list. NULL if its address is unknown, the limit of
- * connections is reached, or out of memory. */
+/* Makes a connection to the target, which is in no list yet. Returns NULL if its address is
+ * unknown, the limit of connections is reached, or memory is out. */
 static struct webhook_connection *webhook_direct_connect(struct webhook_direct *direct,
                                                          const struct timer *timer, size_t others,
                                                          struct instant now)

@@ -97,7 +97,7 @@ void webhook_origins_expire(struct webhook_origins *origins, struct instant now)
 
 /* ---- addresses ---- */
 
-/* Parses a numeric address of either family, as libcurl writes it. Returns false if it is none. */
+/* Parses a numeric IPv4 or IPv6 address as libcurl writes it. Returns false for any other text. */
 static bool webhook_address_parse(const char *text, uint16_t port,
                                   struct sockaddr_storage *ret_address)
 {
@@ -110,7 +110,8 @@ static bool webhook_address_parse(const char *text, uint16_t port,
         memcpy(ret_address, &v4, sizeof(v4));
         inet_ntop(AF_INET, &v4.sin_addr, again, sizeof(again));
     } else if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1 &&
-               !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) { /* it would need its interface */
+               /* a link-local address needs its interface, which is not known here */
+               !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) {
         memcpy(ret_address, &v6, sizeof(v6));
         inet_ntop(AF_INET6, &v6.sin6_addr, again, sizeof(again));
     }
@@ -140,7 +141,7 @@ bool webhook_target_is_named(const struct timer *timer)
     const struct bytes name = target_slice(timer->texts.target, timer->target.name);
     uint8_t unused[16];
     const enum guard_host host = guard_host_parse(name, unused);
-    /* libcurl omits a final dot from the Host header. */
+    /* libcurl omits a final dot from the Host header, so such names are not accepted */
     return name.data[name.size - 1] != '.' &&
            (host == GUARD_HOST_NAME || host == GUARD_HOST_LOCALHOST);
 }

@@ -21,7 +21,7 @@ void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_re
     snprintf(ret_outcome->error, sizeof(ret_outcome->error), "%s", error);
 }
 
-/* Formats "15 s" or "250 ms". */
+/* Formats a time such as "15 s" or "250 ms". */
 static void outcome_format_ms(uint64_t ms, char ret_text[32])
 {
     if (ms % 1000 == 0)
@@ -35,8 +35,8 @@ static bool webhook_outcome_is_digits(struct bytes text)
     return text.size > 0 && strspn(text.data, "0123456789") >= text.size;
 }
 
-/* Reads seconds with an optional fraction. Too many become UINT64_MAX. Returns false if the text
- * is something else. */
+/* Reads seconds with an optional fraction; UINT64_MAX if they are too many. Returns false for any
+ * other text. */
 static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
 {
     const char *point = text.size ? memchr(text.data, '.', text.size) : NULL;
@@ -49,7 +49,8 @@ static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
         return false;
     for (size_t i = 0; i < 3; i++)
         ms = ms * 10 + (i < fraction.size ? (uint64_t)(fraction.data[i] - '0') : 0);
-    for (size_t i = 3; i < fraction.size; i++) /* never early */
+    /* any rest is rounded up, so that the retry is not early */
+    for (size_t i = 3; i < fraction.size; i++)
         if (fraction.data[i] != '0') {
             ms++;
             break;
@@ -60,8 +61,8 @@ static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
     return true;
 }
 
-/* Reads seconds or a date (RFC 9110, 10.2.3). HTTP has no fractions, but some services send
- * them. */
+/* Reads the seconds or the date of Retry-After (RFC 9110, 10.2.3). Fractions are not standard, but
+ * some services send them. */
 static uint64_t outcome_retry_after_ms(const char *text)
 {
     uint64_t ms = 0;
@@ -74,7 +75,7 @@ static uint64_t outcome_retry_after_ms(const char *text)
 
         ms = date > 0 && (uint64_t)date > now ? ((uint64_t)date - now) * 1000 : 0;
     }
-    return ms == 0 || ms == UINT64_MAX ? ms : ms + 1; /* see wall_coming() */
+    return ms == 0 || ms == UINT64_MAX ? ms : ms + 1; /* one more, as explained at wall_coming() */
 }
 
 static void outcome_set_by_status(struct delivery_outcome *ret_outcome,
@@ -152,7 +153,7 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
     case CURLE_COULDNT_RESOLVE_HOST:
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "host name not found");
         return;
-    case CURLE_OK: /* an end without a status: not HTTP */
+    case CURLE_OK: /* the connection ended without a status: not HTTP */
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
@@ -163,12 +164,13 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
                              attempt->has_odd_status ? "answer is not HTTP"
                                                      : "answer with too many headers");
         return;
-    case CURLE_UNSUPPORTED_PROTOCOL: /* of the answer; the target's was checked before */
+    /* protocol of the answer; that of the target was checked before */
+    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_BAD_FUNCTION_ARGUMENT: /* a header that continues none */
+    case CURLE_BAD_FUNCTION_ARGUMENT: /* a continuation line without a header before it */
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "answer is not HTTP");
         return;
-    case CURLE_URL_MALFORMAT: /* the target itself is wrong: no attempt can succeed */
+    case CURLE_URL_MALFORMAT: /* the target itself is wrong, so no attempt can succeed */
         webhook_outcome_fail(ret_outcome, DELIVERY_ENDED, "target is not a URL that can be called");
         return;
     case CURLE_OUT_OF_MEMORY:
@@ -180,7 +182,7 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
     case CURLE_SSL_CONNECT_ERROR:
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "TLS handshake failed");
         return;
-    default: /* rare ones, for which libcurl has texts; it never quotes the request in them */
+    default: /* For rare codes libcurl has texts, which never quote the request. */
         snprintf(error, sizeof(error), "%s", curl_easy_strerror(result));
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
     }
@@ -213,7 +215,8 @@ struct target_verdict webhook_outcome_verdict(const struct webhook_attempt *atte
         return TARGET_VERDICT_UNKNOWN;
     if (result == CURLE_OPERATION_TIMEDOUT && attempt->timeout_ms < TARGETS_TIMEOUT_MS_MIN)
         return TARGET_VERDICT_UNKNOWN;
-    if (result == CURLE_GOT_NOTHING && attempt->was_kept) /* a server may end kept connections */
+    /* servers may close kept connections at any time */
+    if (result == CURLE_GOT_NOTHING && attempt->was_kept)
         return TARGET_VERDICT_UNKNOWN;
     return (struct target_verdict){{BREAKER_FAILED, BREAKER_UNKNOWN}};
 }

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Number of the service's own headers, and the entry that disables libcurl's "Expect". */
+/* Number of the service's own headers, plus one entry that disables libcurl's "Expect". */
 #define HEADERS_FIXED 16
 
-/* Size of their names, numbers, signatures and traces, with room to spare. */
+/* Room for the names of these headers, their numbers, signatures and traces. */
 #define TEXT_FIXED_SIZE 1280
 
 /* Type of a CloudEvent unless the timer sets it. */
@@ -91,7 +91,7 @@ const char *webhook_request_method(const struct timer *timer)
 
 /* ---- the list ---- */
 
-/* Reserves memory for all lines first, so that none moves while the list points to it. */
+/* Reserves memory for all lines first, so that pointers to them stay valid. */
 static bool webhook_request_reserve(struct webhook_request *request,
                                     const struct timer_texts *texts,
                                     const struct webhook_envelope *envelope)
@@ -148,8 +148,7 @@ struct own_header {
     struct bytes name, value;
 };
 
-/* Returns the timer's next own header "Name: value" that may be sent. False if there is none
- * left. */
+/* Returns the timer's next header "Name: value" that may be sent. False if there is none left. */
 static bool request_next_own(struct bytes *lines, struct own_header *ret_own)
 {
     while (lines->size > 0) {
@@ -181,7 +180,7 @@ bool webhook_request_has_own(const struct timer *timer, const char *name)
     return false;
 }
 
-/* True for attributes that identify the event, which the timer must not set. */
+/* True for attributes that identify the CloudEvent, which the timer must not set. */
 static bool request_is_of_event(struct bytes name)
 {
     return webhook_request_has_name(name, "ce-specversion") ||
@@ -205,8 +204,8 @@ static void request_add_all_own(struct webhook_request *request, struct bytes li
 
 /* ---- CloudEvents 1.0, binary mode ---- */
 
-/* Encodes an attribute for the HTTP binding: all but visible ASCII as percents, and the quote
- * and percent sign. */
+/* Encodes an attribute of a CloudEvent for an HTTP header: everything except visible ASCII, and
+ * also quotes and percent signs, becomes %XX. */
 static void request_append_attribute(struct buffer *out, struct bytes text)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -246,7 +245,8 @@ struct trace_parent webhook_request_trace(const struct timer *timer, struct rand
 {
     struct trace_parent link = {.is_sampled = true};
 
-    trace_parent_parse(timer->texts.trace, &link); /* otherwise unchanged */
+    /* if the text is no trace, `link` stays as it is */
+    trace_parent_parse(timer->texts.trace, &link);
     return trace_parent_new(high, low, link.is_sampled);
 }
 
@@ -299,7 +299,7 @@ enum error_code webhook_request_build(struct webhook_request *request,
 
 struct curl_slist *webhook_request_list(struct webhook_request *request)
 {
-    static const char no_expect[] = "expect:"; /* no round trip before a large body */
+    static const char no_expect[] = "expect:"; /* saves a round trip before a large body */
 
     for (size_t i = 0; i < request->headers_count_; i++) {
         struct curl_slist *header = &request->headers_[i];
@@ -307,7 +307,8 @@ struct curl_slist *webhook_request_list(struct webhook_request *request)
         char *end = memchr(header->data, '\r', (size_t)(text_end - header->data));
 
         *end = '\0';
-        if (end[-1] == ':') /* libcurl sends an empty header only in this form */
+        /* an empty header, which libcurl sends only if it ends with a semicolon */
+        if (end[-1] == ':')
             end[-1] = ';';
         header->next = header + 1;
     }

@@ -32,20 +32,21 @@ static inline void webhook_request_init(struct webhook_request *request)
 
 void webhook_request_deinit(struct webhook_request *request);
 
-/* Settings for every request. */
+/* What the headers contain besides those of the timer. */
 struct webhook_envelope {
-    struct signature *signature; /* NULL: unsigned */
+    struct signature *signature; /* NULL if webhooks are not signed */
     const char *event_source;    /* ce-source of CloudEvents; NULL for none */
     uint64_t now_s;
-    struct trace_parent trace; /* trace of this attempt */
+    struct trace_parent trace; /* trace id and span id of this attempt */
 };
 
-/* Makes the trace of one attempt, sampled unless the trace of the creating request is not. */
+/* Makes the trace of one attempt. It is sampled, unless the request that created the timer was
+ * not. */
 struct trace_parent webhook_request_trace(const struct timer *timer, struct random *high,
                                           struct random *low);
 
-/* Builds the headers of this attempt. Reserved or malformed headers of the timer are omitted.
- * ERROR_NO_MEMORY. */
+/* Builds the headers of an attempt. Omits reserved and malformed headers of the timer. Returns
+ * ERROR_NO_MEMORY if memory is out. */
 enum error_code webhook_request_build(struct webhook_request *request,
                                       const struct delivery *delivery,
                                       const struct webhook_envelope *envelope);
@@ -56,20 +57,20 @@ static inline struct bytes webhook_request_lines(const struct webhook_request *r
     return buffer_bytes(&request->text_);
 }
 
-/* Returns the headers as a list for libcurl, with the one that disables its own "Expect". This
- * consumes the lines. Call it once. */
+/* Returns the headers as a list for libcurl, plus one that disables libcurl's "Expect". The lines
+ * are used up by this, so it can be called only once. */
 struct curl_slist *webhook_request_list(struct webhook_request *request);
 
-/* The method of the timer's webhook. */
+/* Returns the HTTP method of the timer's webhook. */
 const char *webhook_request_method(const struct timer *timer);
 
-/* Whether its request has a body: it has none with GET and DELETE. */
+/* True if the request has a body; with GET and DELETE it has none. */
 static inline bool webhook_request_has_body(const struct timer *timer)
 {
     return webhook_request_method(timer)[0] == 'P';
 }
 
-/* True if the timer has an own header of this name that is sent. */
+/* True if the timer has a header of this name that is sent. */
 bool webhook_request_has_own(const struct timer *timer, const char *name);
 
 #endif

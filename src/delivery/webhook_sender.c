@@ -59,7 +59,7 @@ static enum error_code webhook_sender_begin(void *context, struct error *ret_err
     return webhook_begin(self->webhook, ret_error);
 }
 
-/* A name is checked at the connect. */
+/* Checks the URL and its host. If the host is a name, its addresses are checked at connect. */
 static enum error_code webhook_sender_check(void *context, struct bytes tenant, struct bytes text,
                                             const struct target *target, struct error *ret_error)
 {

@@ -8,13 +8,13 @@ struct webhook_socket {
     struct event_source source;
     struct webhook_sockets *sockets;
     int fd;
-    bool is_opened; /* by webhook_sockets_add */
-    /* libcurl asks for the end of a connection; it closes other sockets without a word, also
-     * those that did not become one */
+    bool is_opened; /* added by webhook_sockets_add */
+    /* libcurl asks to close a connection's socket. It closes other sockets by itself, including
+     * those whose connection failed */
     bool is_connection;
 };
 
-/* Forgets a socket, which may be closed. */
+/* Stops watching a socket, which may be closed already. */
 static void webhook_socket_free(struct webhook_socket *socket)
 {
     struct webhook_sockets *sockets = socket->sockets;
@@ -48,7 +48,7 @@ static void webhook_socket_ready(struct event_source *source, uint32_t events)
     curl_multi_socket_action(socket->sockets->multi, socket->fd, ready, &running);
 }
 
-/* Returns NULL if out of memory. */
+/* Makes an entry for a socket. Returns NULL if out of memory. */
 static struct webhook_socket *webhook_socket_create(struct webhook_sockets *sockets, int fd)
 {
     struct webhook_socket *socket = malloc(sizeof(*socket));

@@ -21,7 +21,7 @@
 
 struct webhook_sockets {
     struct event_loop *loop; /* borrowed */
-    CURLM *multi;            /* borrowed; acts on the sockets that are ready */
+    CURLM *multi;            /* borrowed; handles the sockets that are ready */
     size_t open_count;       /* number of connections */
     struct map by_fd_;
 };
@@ -29,7 +29,7 @@ struct webhook_sockets {
 /* Requires that all connections are closed, and that the loop still exists. */
 void webhook_sockets_deinit(struct webhook_sockets *sockets);
 
-/* Adds a socket that was opened for a connection. Returns false if out of memory. */
+/* Adds the socket of a new connection. Returns false if out of memory. */
 bool webhook_sockets_add(struct webhook_sockets *sockets, int fd);
 
 /* Closes a connection's socket. Returns the result of close(). */

@@ -20,8 +20,8 @@
 
 /* ---- libcurl's questions ---- */
 
-/* True if libcurl is about to send a request again that the server may have read: the attempt
- * has failed then. A request of which nothing was sent was not read. */
+/* True if libcurl is about to repeat a request that the server may have read. Then the attempt has
+ * failed. If nothing of the request was sent, the server cannot have read it. */
 static bool webhook_transfer_is_cut_off(struct webhook_transfer *transfer)
 {
     long sent = 0;
@@ -31,7 +31,8 @@ static bool webhook_transfer_is_cut_off(struct webhook_transfer *transfer)
     return transfer->is_cut_off_;
 }
 
-/* Opens a connection, only here: to the address that was checked. */
+/* Opens a connection to the address that was checked. libcurl opens its connections only by this
+ * function. */
 static curl_socket_t transfer_open_socket(void *context, curlsocktype purpose,
                                           struct curl_sockaddr *address)
 {
@@ -58,7 +59,8 @@ static curl_socket_t transfer_open_socket(void *context, curlsocktype purpose,
     return fd;
 }
 
-/* `context` is the settings, because a connection outlives the transfer that opened it. */
+/* Closes a socket. `context` is the settings, because a connection outlives the transfer that
+ * opened it. */
 static int transfer_close_socket(void *context, curl_socket_t fd)
 {
     const struct webhook_settings *settings = context;
@@ -94,8 +96,8 @@ static void webhook_transfer_count(struct webhook_transfer *transfer, int own_po
     transfer->use_ = use;
 }
 
-/* libcurl is about to send the request. If a kept connection turns out to be closed it would
- * send it again, even if the server has read it. */
+/* Called when libcurl is about to send the request. If a kept connection turns out to be closed,
+ * libcurl would send the request again, even if the server may have read it. */
 static int transfer_count_request(void *context, char *peer_ip, char *own_ip, int peer_port,
                                   int own_port)
 {
@@ -178,7 +180,7 @@ static long transfer_clamp_ms(uint64_t ms)
 {
     return ms == 0                        ? 1
            : ms > TRANSFER_TIMEOUT_MS_MAX ? TRANSFER_TIMEOUT_MS_MAX
-                                          : (long)ms; /* 0 would mean no limit */
+                                          : (long)ms; /* 0 would disable the limit */
 }
 
 /* Disables whatever the environment, a home directory or libcurl's defaults might add. */
@@ -191,7 +193,8 @@ static bool transfer_set_common(struct webhook_transfer *transfer)
     transfer->trust_ = settings->trust;
     bad |= curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    bad |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a slow name server */
+    /* cleanup does not wait for a slow name server */
+    bad |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     bad |= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
@@ -219,8 +222,8 @@ static bool transfer_set_common(struct webhook_transfer *transfer)
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, transfer_read_body);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
-    /* read_body gets chunks with their framing, because libcurl has no limit for an extension of
-     * a chunk. It still finds the end of the body. */
+    /* read_body gets chunks with their framing, so that their extensions count towards the limit;
+     * libcurl has no limit for them. It still finds the end of the body. */
     bad |= curl_easy_setopt(easy, CURLOPT_HTTP_TRANSFER_DECODING, 0L);
     return bad == CURLE_OK;
 }
@@ -280,7 +283,7 @@ static bool webhook_transfer_renew(struct webhook_transfer *transfer)
     CURL *easy = curl_easy_init();
 
     if (!easy)
-        return false; /* the handle stays unfit for use */
+        return false; /* the handle must still be replaced */
     curl_easy_cleanup(transfer->easy);
     transfer->easy = easy;
     transfer->has_generation_ = false;
@@ -291,10 +294,10 @@ static bool webhook_transfer_renew(struct webhook_transfer *transfer)
 
 /* ---- one delivery ---- */
 
-/* Keeps generations of connections apart. libcurl shares a connection among requests with equal
- * trust settings, so the number of the generation is in the path of the folder of authorities,
- * which is below a file and therefore always empty. When a generation is over, a single webhook
- * opens the connection of the next. */
+/* Separates the connections of different generations. libcurl shares a connection among requests
+ * with equal trust settings, so the number of the generation is put into the path of the folder of
+ * authorities. That path is below a file, so the folder is always empty. When a generation is over,
+ * a single webhook opens the first connection of the next one. */
 static bool webhook_transfer_set_generation(struct webhook_transfer *transfer,
                                             const struct timer *timer)
 {
@@ -317,7 +320,8 @@ static bool webhook_transfer_set_generation(struct webhook_transfer *transfer,
     return transfer->has_generation_;
 }
 
-/* If its scout failed, the origin gets another scout. */
+/* If this transfer was to open the first connection of a generation and failed, another one
+ * will. */
 static void webhook_transfer_leave_origin(struct webhook_transfer *transfer)
 {
     if (transfer->is_scout_ && transfer->origin_->current != transfer->generation_)
@@ -325,9 +329,9 @@ static void webhook_transfer_leave_origin(struct webhook_transfer *transfer)
     transfer->is_scout_ = false;
 }
 
-/* Sets the URL of `easy`, usually the same as before. Returns false with the outcome of a wrong
- * target, or if out of memory. The parser of targets has checked the syntax; libcurl reads host
- * and port alike. */
+/* Sets the URL of `easy`, which is usually the same as before. Returns false with an outcome if the
+ * target is wrong or memory is out. The parser of targets has checked the syntax; libcurl reads
+ * host and port in the same way. */
 static bool transfer_set_target(struct webhook_transfer *transfer, const struct timer *timer,
                                 struct delivery_outcome *outcome)
 {
@@ -349,7 +353,7 @@ static bool transfer_set_target(struct webhook_transfer *transfer, const struct 
         buffer_clear(&transfer->target_);
         return false;
     }
-    transfer->target_.size--; /* the NUL */
+    transfer->target_.size--; /* removes the NUL */
     CURLcode bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, transfer->target_.data);
     /* HTTP/2 is negotiated only in TLS. A webhook waits there for a connection that is being
      * made, because it may share it. */
@@ -357,11 +361,11 @@ static bool transfer_set_target(struct webhook_transfer *transfer, const struct 
                             is_https ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
     bad |= curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT, is_https ? 1L : 0L);
     if (bad != CURLE_OK)
-        buffer_clear(&transfer->target_); /* then it is set again the next time */
+        buffer_clear(&transfer->target_); /* so that the URL is set again the next time */
     return bad == CURLE_OK;
 }
 
-/* Sets up everything of `delivery` but its target. */
+/* Sets everything about `delivery` except its target. */
 static bool transfer_set_request(struct webhook_transfer *transfer, const struct delivery *delivery,
                                  uint64_t timeout_ms)
 {
@@ -431,7 +435,8 @@ static struct delivery *transfer_give_back(struct webhook_transfer *transfer)
     return delivery;
 }
 
-/* True if libcurl reports a header that is too long to read, before read_header gets any of it. */
+/* True if the transfer ended because a header was too long for libcurl, which then reports nothing
+ * of it to read_header. */
 static bool transfer_is_long_header(CURL *easy, CURLcode result)
 {
     curl_off_t answered_us = 0;
@@ -444,7 +449,8 @@ static bool transfer_is_long_header(CURL *easy, CURLcode result)
     return result == CURLE_OUT_OF_MEMORY && answered_us > 0;
 }
 
-/* Collects what libcurl knows of the ended attempt. `retry_after` lives as long as the handle. */
+/* Collects what libcurl knows about the ended attempt. `retry_after` is valid as long as the
+ * handle. */
 static void webhook_transfer_collect(struct webhook_transfer *transfer, CURLcode result)
 {
     struct webhook_attempt *attempt = &transfer->attempt_;
@@ -468,7 +474,7 @@ static void webhook_transfer_collect(struct webhook_transfer *transfer, CURLcode
     long connect_errno = 0;
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &connect_errno);
     attempt->connect_errno = (int)connect_errno;
-    /* Not by CURLINFO_RETRY_AFTER, because some versions limit it to six hours. */
+    /* CURLINFO_RETRY_AFTER is not used, because some versions limit it to six hours. */
     struct curl_header *field;
     if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &field) == CURLHE_OK)
         attempt->retry_after = field->value;

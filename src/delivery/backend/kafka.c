@@ -1,12 +1,12 @@
 /*
- * Kafka by librdkafka's idempotent producer: acks=all, confirmed by the delivery report, the ticket
- * being the message's opaque. librdkafka finds the brokers, and sends again by itself what a broker
- * that comes back has not confirmed: so a short outage makes no repeats. A longer one, in which
- * messages run out of their time, ends the producer, and a new one begins.
+ * Kafka by librdkafka's idempotent producer, with acks=all. The delivery report confirms a message;
+ * its ticket is the message's opaque. librdkafka finds the brokers. When a broker comes back, it
+ * sends unconfirmed messages again by itself, so a short outage makes no repeats. In a longer one
+ * messages time out; then the producer is replaced.
  *
- * A topic is looked up before the first message goes to it, and again from time to time. Without
- * that, messages to a topic that does not exist would each wait inside librdkafka until their time
- * is over, and take the room of all others.
+ * A topic is looked up before the first message is sent to it, and again from time to time. Without
+ * look-ups, messages to a missing topic would wait inside librdkafka until they time out, and leave
+ * no room for others.
  */
 #include "base/random.h"
 #include "delivery/broker_backend.h"
@@ -20,8 +20,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TOPICS_MAX     64    /* whose look-up is remembered */
-#define TOPIC_GOOD_MS  30000 /* how long it is trusted */
+#define TOPICS_MAX     64    /* maximum of topics whose look-up is remembered */
+#define TOPIC_GOOD_MS  30000 /* time for which a successful look-up is trusted */
 #define TOPIC_BAD_MS   1000
 #define LOOK_UP_MS     1000 /* time limit of a look-up, during which the connection waits */
 #define PROBE_PAUSE_MS 250  /* interval of probes of unreachable brokers */
@@ -31,14 +31,14 @@ enum { KAFKA_DEFAULTS = 7, KAFKA_LOGIN = 4 };
 struct topic {
     char name[TARGET_PATH_SIZE_MAX + 1];
     struct instant good_until, bad_until;
-    rd_kafka_resp_err_t error; /* valid while the topic is bad */
+    rd_kafka_resp_err_t error; /* result of the look-up, while the topic is bad */
 };
 
 struct kafka {
     const struct broker_settings *settings;
     struct kafka_setup setup;
     struct log_kafka_property defaults[KAFKA_DEFAULTS], login[KAFKA_LOGIN],
-        parameters[BROKER_URL_PARAMETERS_MAX]; /* of the setup */
+        parameters[BROKER_URL_PARAMETERS_MAX]; /* parameters of the setup that come from the URL */
     char queue_max[16];
     struct kafka_handle producer;
     int event_fd; /* readable when there are events */
@@ -51,7 +51,7 @@ static void kafka_version(char ret_text[BROKER_VERSION_SIZE])
     snprintf(ret_text, BROKER_VERSION_SIZE, "librdkafka %.32s", rd_kafka_version_str());
 }
 
-/* Checks a topic's name by Kafka's rules. */
+/* Returns why Kafka's rules forbid the topic's name; NULL if they allow it. */
 static const char *kafka_refusal(const struct bytes names[], struct bytes key)
 {
     static const char letters[] =
@@ -82,13 +82,14 @@ static void kafka_on_report(void *context, const rd_kafka_message_t *message)
         break;
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART: /* it was deleted: look it up again */
+    /* the topic was deleted, so it is looked up again */
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
         memset(kafka->topics, 0, sizeof(kafka->topics));
         break;
     case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* not a valid topic name */
         result = DELIVERY_ENDED;
         break;
-    default: /* including "too large", which may mean the batch */
+    default: /* includes "too large", which may be about the batch and not this message */
         break;
     }
     broker_outcome(kafka->settings->sink, ticket, result,
@@ -97,7 +98,7 @@ static void kafka_on_report(void *context, const rd_kafka_message_t *message)
 
 /* ---- settings ---- */
 
-/* What the promises stand on is not for the URL to change. */
+/* True for parameters that no URL may change, because the delivery guarantees depend on them. */
 static bool kafka_is_fixed(const char *name)
 {
     static const char *const fixed[] = {"enable.idempotence",    "acks",
@@ -120,18 +121,20 @@ static void kafka_set_defaults(struct kafka *kafka)
         {"acks", "all"},
         {"linger.ms", "1"},
         {"reconnect.backoff.max.ms", "1000"},
-        {"message.max.bytes", "100000000"}, /* the topic's own limit decides */
+        /* no limit here, because the topic's own limit decides */
+        {"message.max.bytes", "100000000"},
         {"queue.buffering.max.messages", kafka->queue_max},
     };
     const struct log_kafka_property login[KAFKA_LOGIN] = {
         {"sasl.username", url->user},
         {"sasl.password", url->password},
-        /* A password is not sent in the clear unless the URL says so. */
+        /* A password is sent unencrypted only if the URL says so. */
         {"security.protocol", "sasl_ssl"},
         {"sasl.mechanism", "PLAIN"},
     };
 
-    /* Room for as many again whose time was over before their report came. */
+    /* Messages that timed out here stay in librdkafka's queue until they are reported, so the queue
+     * has room for twice the limit. */
     snprintf(kafka->queue_max, sizeof(kafka->queue_max), "%u", settings->inflight_max * 2);
     memcpy(kafka->defaults, defaults, sizeof(defaults));
     memcpy(kafka->login, login, sizeof(login));
@@ -156,7 +159,7 @@ static enum error_code kafka_set_parameters(struct kafka *kafka, struct error *r
     for (size_t i = 0; i < url->parameter_count; i++) {
         const struct broker_parameter *parameter = &url->parameters[i];
 
-        if (strcmp(parameter->name, "exactly_once") == 0) { /* brokers.c */
+        if (strcmp(parameter->name, "exactly_once") == 0) { /* handled in brokers.c */
             if (strcmp(parameter->value, "true") != 0 && strcmp(parameter->value, "false") != 0)
                 return error_set(ret_error, ERROR_INVALID, "exactly_once: is true or false");
             continue;
@@ -221,8 +224,8 @@ static enum error_code kafka_connect_to_server(void *client, struct error *ret_e
         return code;
     const rd_kafka_resp_err_t error =
         kafka_handle_ask(&kafka->producer, NULL, kafka->settings->connect_timeout_ms);
-    rd_kafka_poll(kafka->producer.client, 0); /* the cause is among the events */
-    kafka->producer.is_down = false;          /* one of several addresses may have been */
+    rd_kafka_poll(kafka->producer.client, 0); /* reads the events, which include the cause */
+    kafka->producer.is_down = false;          /* the event may be about one of several addresses */
     if (!error)
         return ERROR_NONE;
     kafka_disconnect(kafka);
@@ -232,12 +235,12 @@ static enum error_code kafka_connect_to_server(void *client, struct error *ret_e
 
 /* ---- topics ---- */
 
-/* Asks the brokers for the topic. */
+/* Asks the brokers whether the topic exists. */
 static rd_kafka_resp_err_t kafka_look_up(struct kafka *kafka, const char *name)
 {
     const rd_kafka_resp_err_t error = kafka_handle_ask(&kafka->producer, name, LOOK_UP_MS);
 
-    /* It was made a moment ago: librdkafka waits for that. */
+    /* The topic has just been created, and librdkafka waits until it is ready. */
     return error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ? RD_KAFKA_RESP_ERR_NO_ERROR : error;
 }
 
@@ -257,7 +260,7 @@ static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
             return topic->error;
     }
     *topic = (struct topic){.error = kafka_look_up(kafka, name.data)};
-    if (topic->error < 0) /* librdkafka's own error: no broker answered */
+    if (topic->error < 0) /* a negative code is librdkafka's own: no broker answered */
         return RD_KAFKA_RESP_ERR__TRANSPORT;
     snprintf(topic->name, sizeof(topic->name), "%s", name.data);
     now = instant_now();
@@ -270,7 +273,8 @@ static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
 
 /* ---- messages ---- */
 
-/* Takes no messages while no broker can be reached, so that no message times out in vain. */
+/* Returns false while no broker can be reached. Then no message is accepted, since it would only
+ * wait until it times out. */
 static bool kafka_is_reachable(struct kafka *kafka)
 {
     struct instant now = instant_now();
@@ -309,7 +313,7 @@ static bool kafka_publish(void *client, uint64_t ticket, const struct broker_mes
         return false;
     if (!error)
         error = kafka_produce(kafka, ticket, message);
-    /* `wait` replaces a producer with a fatal error; the message was not taken. */
+    /* The message was not accepted. After a fatal error kafka_wait replaces the producer. */
     if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL || error == RD_KAFKA_RESP_ERR__FATAL)
         return false;
     if (error)
@@ -335,12 +339,13 @@ static enum error_code kafka_wait(void *client, int wake_fd, int timeout_ms,
     if (polled[1].revents)
         eventfd_read(kafka->event_fd, &ignored);
     while (rd_kafka_poll(kafka->producer.client, 0) >
-           0) /* to the end: only the first of many wakes us */
+           0) /* Reads all events, because only the first of several makes event_fd readable. */
         ;
     char text[160];
     if (rd_kafka_fatal_error(kafka->producer.client, text, sizeof(text)))
         return error_set(ret_error, ERROR_IO, "%s", text);
-    /* Messages under way are left to librdkafka; without any, a new producer is as good. */
+    /* librdkafka keeps trying to send the messages in flight. If there are none, a new producer can
+     * replace the one whose brokers are down. */
     if (kafka->producer.is_down && rd_kafka_outq_len(kafka->producer.client) == 0)
         return error_set(ret_error, ERROR_IO, "%s",
                          *kafka->producer.cause ? kafka->producer.cause : "all brokers are down");

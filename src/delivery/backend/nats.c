@@ -1,11 +1,11 @@
 /*
- * NATS JetStream by nats.c. A message is published with a reply subject of our own that ends in the
- * ticket, and confirmed by the stream's acknowledgement to it: what js_PublishAsync does, too, but
- * with a subscription of ours, for only that says when its last callback has run. The header
- * Nats-Msg-Id is the id of all attempts, by which a stream drops repeats.
+ * NATS JetStream by nats.c. A message is published with a reply subject that ends in the ticket,
+ * and the stream confirms it by an acknowledgement to that subject. js_PublishAsync does the same,
+ * but only a subscription of this file's own tells when its last callback has run. The header
+ * Nats-Msg-Id is equal for all attempts, so that a stream drops repeats.
  *
- * nats.c has threads of its own. They only put answers into a mailbox, and the connection's thread
- * takes them out.
+ * nats.c has threads of its own. They only put answers into a mailbox, which the connection's
+ * thread reads.
  */
 #include "base/json.h"
 #include "delivery/broker_backend.h"
@@ -22,7 +22,7 @@
 #define PING_MS           10000
 #define WRITE_DEADLINE_MS 15000
 
-/* Errors in an acknowledgement that no later attempt will change. */
+/* Error codes of an acknowledgement for which no later attempt can succeed. */
 #define ERR_MESSAGE_TOO_LARGE 10054
 
 struct answer {
@@ -36,16 +36,16 @@ struct nats {
     const struct broker_settings *settings;
     char servers[SERVERS_MAX][300]; /* URLs without user and password */
     int server_count;
-    const char *credentials_file, *ca_file; /* "": none */
+    const char *credentials_file, *ca_file; /* "" if not configured */
     natsConnection *connection;
     natsSubscription *subscription;
-    char inbox[64]; /* ends with a dot */
+    char inbox[64]; /* prefix of the reply subjects; ends with a dot */
     struct mailbox answers;
     pthread_mutex_t lock; /* guards the fields below, which nats.c's threads write */
     pthread_cond_t ended;
-    bool is_closed;             /* the connection is closed for good */
-    bool is_subscription_ended; /* its last callback has run */
-    struct list closed_message; /* put into `answers` when the connection is closed */
+    bool is_closed;             /* nats.c has closed the connection for good */
+    bool is_subscription_ended; /* the last callback of the subscription has run */
+    struct list closed_message; /* put into `answers` by nats.c when the connection is closed */
 };
 
 static void nats_version(char ret_text[BROKER_VERSION_SIZE])
@@ -53,7 +53,8 @@ static void nats_version(char ret_text[BROKER_VERSION_SIZE])
     snprintf(ret_text, BROKER_VERSION_SIZE, "nats.c %.32s", nats_GetVersion());
 }
 
-/* Accepts a subject without wildcards. Those that begin with $ are commands to the server. */
+/* Returns why the subject is refused; NULL if it is accepted. It must have no wildcards, and not
+ * begin with $, since such subjects are commands to the server. */
 static const char *nats_refusal(const struct bytes names[], struct bytes key)
 {
     struct bytes subject = names[0];
@@ -253,7 +254,7 @@ static void nats_on_answer(natsConnection *connection, natsSubscription *subscri
     natsMsg_Destroy(message);
     if (is_answer)
         mailbox_post(&nats->answers, &answer->link);
-    else /* without memory the message times out */
+    else /* if memory is out, the message times out */
         free(answer);
 }
 
@@ -289,7 +290,8 @@ static void nats_drop_answers(struct nats *nats)
             free(list_item(link, struct answer, link));
 }
 
-/* Waits for the last callback of nats.c, because callbacks use our memory. */
+/* Closes the connection and waits for nats.c's last callback, because callbacks use memory of the
+ * client. */
 static void nats_disconnect(void *client)
 {
     struct nats *nats = client;
@@ -331,7 +333,7 @@ static natsStatus nats_set_options(struct nats *nats, natsOptions *options)
         status = natsOptions_SetTimeout(options, (int64_t)settings->connect_timeout_ms);
     if (status == NATS_OK)
         status = natsOptions_SetName(options, settings->client_name);
-    /* Reconnecting is done here, as for every kind of broker. */
+    /* nats.c does not reconnect by itself: broker_connection.c does so for every kind of broker. */
     if (status == NATS_OK)
         status = natsOptions_SetAllowReconnect(options, false);
     if (status == NATS_OK)
@@ -357,7 +359,8 @@ static natsStatus nats_subscribe(struct nats *nats)
     if (status != NATS_OK)
         return status;
     status = natsSubscription_SetOnCompleteCB(nats->subscription, nats_on_subscription_ended, nats);
-    nats->is_subscription_ended = status != NATS_OK; /* no callback will report it */
+    /* if there is no subscription, no callback will report its end */
+    nats->is_subscription_ended = status != NATS_OK;
     return status == NATS_OK ? natsSubscription_SetPendingLimits(nats->subscription, -1, -1)
                              : status;
 }
@@ -384,7 +387,7 @@ static enum error_code nats_connect_to_server(void *client, struct error *ret_er
 
 /* ---- messages ---- */
 
-/* True for headers that control the stream, which only we may set. */
+/* True for headers that control the stream, which a timer must not set. */
 static bool nats_is_own_of_nats(const char *name)
 {
     return strncasecmp(name, "nats-", 5) == 0;
@@ -416,7 +419,7 @@ static bool nats_publish(void *client, uint64_t ticket, const struct broker_mess
     struct nats *nats = client;
     natsStatus status = nats_send(nats, ticket, message);
 
-    /* A closed connection is reported by the next wait, which also ends this message. */
+    /* If the connection is closed, nats_wait reports that, which also ends this message. */
     if (status != NATS_OK && status != NATS_CONNECTION_CLOSED)
         broker_outcome(nats->settings->sink, ticket,
                        status == NATS_MAX_PAYLOAD ? DELIVERY_ENDED : DELIVERY_FAILED,

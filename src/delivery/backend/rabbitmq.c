@@ -1,19 +1,18 @@
 /*
  * RabbitMQ by librabbitmq: AMQP 0-9-1 with publisher confirms. Messages are persistent and
- * mandatory, so that what no queue takes comes back, and is refused. Confirms count messages from
- * 1, so the tickets under way are a ring.
+ * mandatory, so that the server returns a message that it can route to no queue. Confirms number
+ * the messages from 1, so the tickets in flight are kept in a ring.
  *
- * An exchange that does not exist, or is not for us to write to, closes the whole channel, with
- * everything under way on it. So an exchange is looked up on a channel of its own before the first
- * message goes to it, and an exchange that closes the channel in spite of this is left alone for a
- * while:
- * one bad target must not stop the others.
+ * If an exchange does not exist, or this client may not write to it, the server closes the whole
+ * channel with all messages in flight. One bad target must not stop the others. So an exchange is
+ * looked up on a separate channel before the first message is sent to it. If it closes the channel
+ * nevertheless, no message is sent to it for EXCHANGE_SHUT_MS.
  */
 #include "base/random.h"
 #include "delivery/broker_backend.h"
 #include "sys/clock.h"
 
-/* librabbitmq 0.12 and later warn about the old names of headers. */
+/* From librabbitmq 0.12 on, the old names of its headers cause warnings. */
 #if __has_include(<rabbitmq-c/amqp.h>)
 #include <rabbitmq-c/amqp.h>
 #include <rabbitmq-c/framing.h>
@@ -33,7 +32,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define CHANNEL         1 /* channel of the messages */
+#define CHANNEL         1 /* channel on which messages are published */
 #define CHANNEL_LOOK_UP 2
 #define HEARTBEAT_S     10
 #define USER_TIMEOUT_MS 15000
@@ -46,16 +45,16 @@ struct exchange {
     char name[TARGET_PATH_SIZE_MAX + 1];
     bool is_known;
     struct instant bad_until;
-    enum delivery_result result; /* valid while the exchange is bad */
+    enum delivery_result result; /* outcome of its messages, while the exchange is bad */
     char error[120];
 };
 
-/* A message without a confirm. */
+/* A published message that the server has not confirmed yet. */
 struct rabbitmq_sent {
     uint64_t ticket;
-    uint64_t id_hash; /* identifies a returned message */
+    uint64_t id_hash; /* hash of the message's id, to recognize the message if it is returned */
     bool is_settled, is_returned;
-    char reason[60]; /* why it was returned */
+    char reason[60]; /* why the server returned the message */
 };
 
 struct rabbitmq {
@@ -66,12 +65,12 @@ struct rabbitmq {
     amqp_connection_state_t connection;
     struct rabbitmq_sent *ring;
     size_t capacity; /* a power of two */
-    uint64_t head;   /* tag of the oldest unsettled message */
-    uint64_t tail;   /* tag of the next message */
+    uint64_t head;   /* delivery tag of the oldest unconfirmed message */
+    uint64_t tail;   /* delivery tag of the next message */
     bool is_lost;
-    bool is_blocked; /* the server asked us to wait */
-    bool wants_out;  /* the socket takes no more at the moment */
-    char cause[160]; /* why the connection is lost */
+    bool is_blocked; /* the server asked the client to stop publishing */
+    bool wants_out;  /* the socket is full: wait until it can be written */
+    char cause[160]; /* why the connection was lost */
     struct exchange exchanges[EXCHANGES_MAX];
     amqp_table_entry_t *entries;
     size_t entry_capacity;
@@ -141,7 +140,8 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
     if (!rabbitmq)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     rabbitmq->settings = settings;
-    /* Twice the limit, for messages that timed out before their confirm. */
+    /* Messages that timed out stay in the ring until their confirm, so it has room for twice the
+     * limit. */
     for (rabbitmq->capacity = 2; rabbitmq->capacity < 2 * (size_t)settings->inflight_max;)
         rabbitmq->capacity *= 2;
     rabbitmq->ring = calloc(rabbitmq->capacity, sizeof(*rabbitmq->ring));
@@ -176,7 +176,8 @@ static void rabbitmq_lose(struct rabbitmq *rabbitmq, const char *cause)
     rabbitmq->is_lost = true;
 }
 
-/* Returns true if the last call succeeded. Otherwise the connection is lost, with the reason. */
+/* Returns true if the last call succeeded. Otherwise the connection is lost, and `cause` says
+ * why. */
 static bool rabbitmq_check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t reply)
 {
     char text[160];
@@ -222,7 +223,8 @@ static amqp_socket_t *rabbitmq_make_socket(struct rabbitmq *rabbitmq)
     return NULL;
 }
 
-/* Asks for notices when the server is out of memory or disk, and names this client. */
+/* Logs in with the name of this client, and asks for notices when the server is out of memory or
+ * disk. */
 static amqp_rpc_reply_t rabbitmq_log_in(struct rabbitmq *rabbitmq)
 {
     const struct broker_url *url = rabbitmq->settings->url;
@@ -270,7 +272,8 @@ static bool rabbitmq_open_connection(struct rabbitmq *rabbitmq)
         return false;
     }
     unsigned user_timeout_ms = USER_TIMEOUT_MS;
-    /* A server that is out of memory stops reading: this bounds how long a write may wait. */
+    /* A server that is out of memory stops reading. This limits how long a write can wait for
+     * it. */
     setsockopt(amqp_get_sockfd(rabbitmq->connection), IPPROTO_TCP, TCP_USER_TIMEOUT,
                &user_timeout_ms, sizeof(user_timeout_ms));
     amqp_set_handshake_timeout(rabbitmq->connection, &timeout);
@@ -306,7 +309,7 @@ static void rabbitmq_shut(struct exchange *exchange, enum delivery_result result
     exchange->bad_until = instant_add_ms(instant_now(), for_ms);
 }
 
-/* Asks the server. If it closes the channel, opens the channel again. */
+/* Asks the server whether the exchange exists. If the server closes the channel, opens it again. */
 static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
 {
     amqp_exchange_declare(rabbitmq->connection, CHANNEL_LOOK_UP, amqp_cstring_bytes(exchange->name),
@@ -335,7 +338,8 @@ static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchang
         rabbitmq_open_channel(rabbitmq, CHANNEL_LOOK_UP);
 }
 
-/* Returns the entry of this exchange. One that is neither known nor bad cannot be judged now. */
+/* Returns the entry of this exchange, after a look-up if one is due. If the entry is then neither
+ * known nor bad, the look-up failed. */
 static struct exchange *rabbitmq_find_exchange(struct rabbitmq *rabbitmq, struct bytes name)
 {
     struct exchange *exchange = &rabbitmq->exchanges[rabbitmq_hash_of(name) % EXCHANGES_MAX];
@@ -353,7 +357,7 @@ static struct exchange *rabbitmq_find_exchange(struct rabbitmq *rabbitmq, struct
     return exchange;
 }
 
-/* Marks the exchange that the reason names as bad, because the channel was closed. */
+/* The server closed the channel: marks the exchange that it names in `reason` as bad. */
 static void rabbitmq_blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
 {
     for (size_t i = 0; i < EXCHANGES_MAX; i++) {
@@ -382,7 +386,7 @@ static bool rabbitmq_reserve_entries(struct rabbitmq *rabbitmq, size_t count)
     return true;
 }
 
-/* The content type has a field of its own in AMQP; names have at most 255 bytes there. */
+/* AMQP has a separate field for the content type, and limits names to 255 bytes. */
 static amqp_basic_properties_t rabbitmq_make_properties(struct rabbitmq *rabbitmq,
                                                         const struct broker_message *message)
 {
@@ -410,7 +414,7 @@ static amqp_basic_properties_t rabbitmq_make_properties(struct rabbitmq *rabbitm
     return properties;
 }
 
-/* Checks for room in the socket, because librabbitmq would wait for it. */
+/* True if the socket can be written. librabbitmq would wait for that. */
 static bool rabbitmq_has_room(struct rabbitmq *rabbitmq)
 {
     struct pollfd polled = {.fd = amqp_get_sockfd(rabbitmq->connection), .events = POLLOUT};
@@ -473,7 +477,7 @@ static void rabbitmq_settle(struct rabbitmq *rabbitmq, uint64_t tag, enum delive
         rabbitmq->head++;
 }
 
-/* Settles a message; with `multiple` all up to it. */
+/* Sets the result of a message; with `multiple`, of all messages up to this one. */
 static void rabbitmq_settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t multiple,
                                 enum delivery_result result)
 {
@@ -485,7 +489,7 @@ static void rabbitmq_settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_bo
         rabbitmq_settle(rabbitmq, at, result);
 }
 
-/* Notes a returned message, which precedes its confirm. */
+/* Marks a message that the server returned. Its confirm will follow. */
 static void rabbitmq_take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *returned)
 {
     char reason[sizeof(rabbitmq->ring->reason)];
@@ -576,7 +580,7 @@ static enum error_code rabbitmq_wait(void *client, int wake_fd, int timeout_ms,
 
     if (timeout_ms < 0 || timeout_ms > heartbeat_ms)
         timeout_ms = heartbeat_ms;
-    /* A look-up may have read more than its own answer. */
+    /* A look-up may have read frames that follow its own answer. */
     if (amqp_frames_enqueued(rabbitmq->connection) || amqp_data_in_buffer(rabbitmq->connection) ||
         rabbitmq->is_lost)
         timeout_ms = 0;

@@ -3,8 +3,8 @@
  * confirmed by its reply. Replies come in the order of the commands, so the tickets under way are a
  * ring.
  *
- * hiredis sets the connection up as it does best, blocking with a time-out; afterwards the socket
- * does not block, and only its formatter, its reader and its buffers are used.
+ * hiredis makes the connection with blocking calls and a time-out. Afterwards the socket does not
+ * block, and only the formatter, the reader and the buffers of hiredis are used.
  */
 #include "delivery/broker_backend.h"
 
@@ -18,18 +18,19 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* Time for which the kernel retries if the other side acknowledges nothing. */
+/* Time in milliseconds after which the kernel closes a connection whose other side acknowledges
+ * nothing. */
 #define USER_TIMEOUT_MS 15000
 
 struct redis {
     const struct broker_settings *settings;
     char host[256];
     uint16_t port;
-    const char *maxlen; /* "" if streams are not trimmed */
+    const char *maxlen; /* approximate maximum length of streams; "" if they are not trimmed */
     redisContext *context;
-    bool is_lost;    /* writing failed, or memory is short */
-    uint64_t *ring;  /* tickets without a reply */
-    size_t capacity; /* a power of two */
+    bool is_lost;    /* the connection must be closed, because a write failed or memory ran out */
+    uint64_t *ring;  /* tickets of messages without a reply, in the order in which they were sent */
+    size_t capacity; /* size of the ring, a power of two */
     size_t head, tail;
     const char **arguments;
     size_t *argument_sizes;
@@ -95,7 +96,8 @@ static enum error_code redis_create(const struct broker_settings *settings, void
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     redis->settings = settings;
     redis->maxlen = "";
-    /* Twice the limit, for messages that timed out before their reply. */
+    /* Messages that timed out stay in the ring until their reply, so it has room for twice the
+     * limit. */
     for (redis->capacity = 2; redis->capacity < 2 * (size_t)settings->inflight_max;)
         redis->capacity *= 2;
     redis->ring = calloc(redis->capacity, sizeof(*redis->ring));
@@ -132,7 +134,8 @@ static enum error_code redis_lost(const struct redis *redis, struct error *ret_e
     return error_set(ret_error, ERROR_IO, "%s", context->errstr);
 }
 
-/* Sends one command and waits for its reply, while the connection is still blocking. */
+/* Sends one command and waits for its reply. Used while connecting, when the socket still
+ * blocks. */
 static enum error_code redis_ask(struct redis *redis, int count, const char *arguments[],
                                  struct error *ret_error)
 {
@@ -162,7 +165,7 @@ static enum error_code redis_log_in(struct redis *redis, struct error *ret_error
     if (!code && *url->path)
         code = redis_ask(redis, 2, database, ret_error);
     return code ? code
-                : redis_ask(redis, 1, ping, ret_error); /* it may still be loading its data */
+                : redis_ask(redis, 1, ping, ret_error); /* fails while the server loads its data */
 }
 
 static bool redis_stop_blocking(const redisContext *context)
@@ -252,13 +255,15 @@ static bool redis_publish(void *client, uint64_t ticket, const struct broker_mes
     count = redis_add(redis, count, message->payload);
     if (redisAppendCommandArgv(redis->context, (int)count, redis->arguments,
                                redis->argument_sizes) != REDIS_OK)
-        redis->is_lost = true; /* the state of hiredis is unknown: `wait` ends the connection */
+        /* hiredis may be in an undefined state, so redis_wait ends the connection */
+        redis->is_lost = true;
     redis->ring[redis->tail++ & (redis->capacity - 1)] = ticket;
     return true;
 }
 
-/* WRONGTYPE means that the name has another type, which is permanent. Other errors may pass: the
- * server loads its data, is out of memory, cannot write, or refuses the user. */
+/* Sets the outcome of the oldest message by its reply. WRONGTYPE means that the key has another
+ * type, which is permanent. Other errors may pass: the server is loading its data, is out of
+ * memory, cannot write, or refuses the user. */
 static void redis_settle(struct redis *redis, const redisReply *reply)
 {
     uint64_t ticket = redis->ring[redis->head++ & (redis->capacity - 1)];
@@ -271,7 +276,8 @@ static void redis_settle(struct redis *redis, const redisReply *reply)
     broker_outcome(sink, ticket,
                    strncmp(reply->str, "WRONGTYPE", 9) == 0 ? DELIVERY_ENDED : DELIVERY_FAILED,
                    reply->str);
-    /* It became a replica: its name may lead to another server by now. */
+    /* The server has become a replica. Its host name may lead to another server by now, so the
+     * connection is closed. */
     if (strncmp(reply->str, "READONLY", 8) == 0) {
         redis->is_lost = true;
         redis->context->err = REDIS_ERR_OTHER;
