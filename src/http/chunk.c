@@ -4,17 +4,19 @@
 #include "http/head.h"
 
 enum {
-    SIZE_DIGITS_MAX = 15, /* so many digits fit into 64 bits, with room to add one */
+    /* maximum of hexadecimal digits of a size; its value fits into 64 bits even with one digit
+     * more */
+    SIZE_DIGITS_MAX = 15,
 };
 
 enum chunk_state {
-    CHUNK_SIZE, /* the decoder begins with this state: its value is 0 */
+    CHUNK_SIZE, /* first state of a decoder that is all zero */
     CHUNK_EXTENSION,
     CHUNK_SIZE_FEED,
     CHUNK_BYTES,
     CHUNK_BYTES_RETURN,
     CHUNK_BYTES_FEED,
-    CHUNK_TRAILER, /* at the beginning of a line */
+    CHUNK_TRAILER, /* at the beginning of a trailer line */
     CHUNK_TRAILER_NAME,
     CHUNK_TRAILER_VALUE,
     CHUNK_TRAILER_FEED,

@@ -1,9 +1,9 @@
 /*
- * chunk.h - takes a chunked body apart (RFC 9112, 7.1), in whatever cuts it arrives.
+ * chunk.h - decodes a chunked body (RFC 9112, 7.1), in pieces of any size.
  *
- * Strict: lines end in CR LF only, a size is of hexadecimal digits and directly followed by its
- * line's end or a semicolon, and no byte of an extension or a trailer is a control character.
- * Extensions and trailers are checked, bounded and dropped.
+ * Strict: lines end only with CR LF; a size consists of hexadecimal digits, followed directly by
+ * the end of the line or a semicolon; extensions and trailers have no control characters. Their
+ * size is limited, and they are checked and dropped.
  *
  *     struct chunk_decoder decoder = {0};
  *     while (chunk_next(&decoder, &input, &data) == CHUNK_DATA) use(data);
@@ -16,30 +16,30 @@
 
 #include "base/bytes.h"
 
-/* Most bytes that the extensions and trailers of one body may have together. */
+/* Maximum size of the extensions and trailers of one body together, in bytes. */
 #define CHUNK_EXTRA_BYTES_MAX 16384u
 
 enum chunk_result {
-    CHUNK_DATA, /* the call gave some of the body */
-    CHUNK_MORE, /* the whole input is read; the body goes on */
+    CHUNK_DATA, /* `ret_data` is a part of the body */
+    CHUNK_MORE, /* the whole input was read, and the body continues */
     CHUNK_END,  /* the body has ended */
     CHUNK_BAD,  /* it is not clear where the body ends */
 };
 
 struct chunk_decoder {
-    /* bytes of this chunk that have not come; while its size is read: the size so far */
+    /* bytes of this chunk that have not arrived; while its size is being read, the size so far */
     uint64_t left_;
     uint32_t extra_bytes_;
     uint8_t state_, digits_;
 };
 
-/* Takes the next piece of data off the front of `input`, or all of it. After END or BAD the
- * decoder is not used again. */
+/* Removes the next piece of data from the front of `input`, or all of the input if it has none.
+ * After END or BAD the decoder must not be used again. */
 enum chunk_result chunk_next(struct chunk_decoder *decoder, struct bytes *input,
                              struct bytes *ret_data);
 
-/* Tells that the last `size` bytes of the data just taken were not used. The next input begins
- * with these bytes again. */
+/* Says that the last `size` bytes of the data returned last were not used. The next input must
+ * begin with these bytes again. */
 void chunk_give_back(struct chunk_decoder *decoder, size_t size);
 
 #endif

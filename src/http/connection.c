@@ -1,13 +1,14 @@
 /*
- * connection.c - one connection: from bytes to calls of the handler, from answers to bytes.
+ * connection.c - one connection: turns bytes into calls of the handler, and answers into bytes.
  *
- * Input is used where it was read, in the room of the loop; `in` keeps what cannot be used yet: a
- * part of a head, the rest of a body whose handler has paused, requests that have to wait. While
- * that is so the socket is not read, which holds the client back. Requests with safe methods and
- * without a body may be in flight together (RFC 9112, 9.3.2); any other is alone. An answer is
- * written into `out` when it is its turn; a large body is sent from its own memory, and nothing is
- * put behind it before it has left. So a connection holds at most one read, one head, the requests
- * in flight and OUT_BYTES_MAX of output besides the answers themselves.
+ * Input is used in the buffer of the loop into which it was read. `in` keeps what cannot be used
+ * yet: a part of a head, the rest of a body whose handler has paused, requests that have to wait.
+ * As long as it keeps anything, the socket is not read, which slows the client down. Requests with
+ * safe methods and without a body may be in flight together (RFC 9112, 9.3.2); any other request is
+ * alone. An answer is written into `out` when its turn comes. A large body is sent from its own
+ * memory, and nothing is added to `out` until it was sent. So a connection uses at most the memory
+ * of one read, one head, the requests in flight, and OUT_BYTES_MAX of output besides the answers
+ * themselves.
  */
 #include "http/server_private.h"
 
@@ -21,9 +22,9 @@
 enum {
     /* a body of at least this size is sent from its own memory, not copied */
     LARGE_BYTES = 16384,
-    OUT_BYTES_MAX = 65536,    /* with more output than this, further answers wait */
+    OUT_BYTES_MAX = 65536,    /* output in bytes beyond which further answers wait */
     HEAD_BYTES = 384,         /* room for the head of most answers */
-    PROGRESS_BYTES_MIN = 4096 /* bytes that a client must send or take within idle_ms */
+    PROGRESS_BYTES_MIN = 4096 /* bytes that a client must send or receive within idle_ms */
 };
 
 /* ---- waiting for the client ---- */
@@ -33,7 +34,7 @@ static bool connection_has_output(const struct connection *connection)
     return connection->out_sent < connection->out.size || connection->large;
 }
 
-/* Whether the connection can only go on when the client sends or reads. */
+/* True if the connection can only continue when the client sends or reads. */
 static bool connection_is_waiting(const struct connection *connection)
 {
     if (connection->lingers || connection_has_output(connection))
@@ -45,15 +46,15 @@ static bool connection_is_waiting(const struct connection *connection)
     return list_is_empty(&connection->requests);
 }
 
-/* Ends the wait; connection_mark starts it again. */
+/* Ends the wait for the client; connection_mark begins a new one. */
 static void connection_restart_wait(struct connection *connection)
 {
     list_remove(&connection->waiting);
     connection->progress_bytes = 0;
 }
 
-/* Starts the wait of a connection that waits. It starts now, so each list stays in order of
- * waits_since. */
+/* Begins the wait of a connection that waits for its client. It begins now, so each list stays in
+ * the order of waits_since. */
 static void connection_mark(struct connection *connection)
 {
     struct http_loop *loop = connection->loop;
@@ -69,8 +70,8 @@ static void connection_mark(struct connection *connection)
     }
 }
 
-/* Restarts the time only after PROGRESS_BYTES_MIN bytes: a client that moves one byte now and
- * then holds its place no longer than a silent client. */
+/* Begins the wait anew after PROGRESS_BYTES_MIN bytes. So a client that moves one byte now and then
+ * is closed as early as a silent one. */
 static void connection_progress(struct connection *connection, size_t size)
 {
     connection->progress_bytes += size;
@@ -88,7 +89,7 @@ static struct tls_identity *connection_identity(struct http_server *server)
     return identity;
 }
 
-/* Begins TLS. False: out of memory. */
+/* Begins TLS. Returns false if out of memory. */
 static bool connection_begin_tls(struct connection *connection)
 {
     struct tls_identity *identity = connection_identity(connection->loop->server);
@@ -194,8 +195,8 @@ static void connection_put(struct connection *connection, struct bytes text)
     connection->out_end += text.size;
 }
 
-/* Writes an answer into `out`. It is the last answer if the request says so, or if the server
- * stops and no further request has begun. */
+/* Writes an answer into `out`. It is the connection's last answer if the request says so, or if the
+ * server is stopping and no further request has begun. */
 static void connection_put_answer(struct connection *connection, struct http_request *request)
 {
     struct http_loop *loop = connection->loop;
@@ -228,7 +229,7 @@ static void connection_put_answer(struct connection *connection, struct http_req
         connection_break(connection);
 }
 
-/* Writes the answers that are next in order into `out`. */
+/* Writes into `out` the answers whose turn it is. */
 static void connection_put_answers(struct connection *connection)
 {
     while (connection->socket >= 0 && !connection->large && !list_is_empty(&connection->requests) &&
@@ -252,7 +253,7 @@ static ssize_t connection_send(struct connection *connection, struct bytes out, 
     return sendmsg(connection->socket, &message, MSG_NOSIGNAL);
 }
 
-/* Closes the requests whose answers have left. */
+/* Closes the requests whose answers have been sent. */
 static void connection_close_sent(struct connection *connection)
 {
     const uint64_t sent = connection->out_end - (connection->out.size - connection->out_sent);
@@ -287,7 +288,7 @@ static void connection_note_sent(struct connection *connection, size_t size)
     connection_close_sent(connection);
 }
 
-/* Sends the output with one call of the system. */
+/* Sends the output with one system call. */
 static void connection_flush(struct connection *connection)
 {
     if (!connection_has_output(connection) || !connection->can_write)
@@ -356,7 +357,7 @@ void connection_stay_alive(struct connection *connection)
 
 /* ---- bodies ---- */
 
-/* Ends the body: all of it has arrived, or the server does not want the rest. */
+/* Ends the body: all of it has arrived, or the server does not read the rest. */
 static void connection_end_body(struct connection *connection)
 {
     struct http_request *request = connection->reading;
@@ -367,8 +368,8 @@ static void connection_end_body(struct connection *connection)
         request_settle(request);
 }
 
-/* Answers the request with an error of the server itself. The connection takes no further
- * request, as the end of this one is unknown. */
+/* Answers the request with an error of the server itself. The connection reads no further request,
+ * because it is unknown where this one ends. */
 static void connection_refuse(struct connection *connection, struct http_request *request,
                               enum http_refusal refusal)
 {
@@ -394,8 +395,8 @@ static void connection_refuse_body(struct connection *connection)
     connection_refuse(connection, request, HTTP_REFUSED_MALFORMED);
 }
 
-/* Hands a part of the body to the handler, or drops it if there is an answer already. Returns how
- * much of it was used: less than all if the request sleeps or the connection is broken. */
+/* Passes a part of the body to the handler, or drops it if the request is answered already. Returns
+ * how many bytes were used; fewer than all if the request sleeps or the connection is broken. */
 static size_t connection_hand_over(struct connection *connection, struct bytes part)
 {
     struct http_request *request = connection->reading;
@@ -428,7 +429,7 @@ static size_t connection_hand_over(struct connection *connection, struct bytes p
     return part.size;
 }
 
-/* Reads the next part of a body that is not chunked. Returns whether the input may hold more. */
+/* Reads the next part of a body that is not chunked. Returns true if the input may hold more. */
 static bool connection_read_plain(struct connection *connection, struct bytes *input)
 {
     const size_t size =
@@ -464,7 +465,7 @@ static bool connection_read_chunked(struct connection *connection, struct bytes 
     return connection->socket >= 0;
 }
 
-/* Reads the body. Returns whether the input may hold more to be used. */
+/* Reads the body. Returns true if the input may hold more to use. */
 static bool connection_read_body(struct connection *connection, struct bytes *input)
 {
     const struct http_request *request = connection->reading;
@@ -491,7 +492,7 @@ static bool connection_may_begin(const struct connection *connection)
            connection->out.size - connection->out_sent < OUT_BYTES_MAX;
 }
 
-/* Whether the request may run while other requests of the connection run. */
+/* True if the request may run while other requests of the connection run. */
 static bool connection_is_joinable(const struct head *head, const char *text)
 {
     const struct bytes method = head_part(text, head->method);
@@ -500,12 +501,13 @@ static bool connection_is_joinable(const struct head *head, const char *text)
            (bytes_equal(method, BYTES("GET")) || bytes_equal(method, BYTES("HEAD")));
 }
 
-/* Decides after the handler saw the head whether the body is read. */
+/* After the handler has seen the head, decides whether the body will be read. */
 static void connection_expect_body(struct connection *connection, struct http_request *request,
                                    const struct head *head, bool has_come)
 {
     connection_restart_wait(connection);
-    /* A client that waits for "100 Continue" must not be kept waiting. */
+    /* The body of an answered request is not read if it is large, or if the client waits for "100
+     * Continue". */
     if (request->is_answered &&
         (request->content_length > HTTP_KEEP_BODY_MAX || head->expects_continue)) {
         request->ends_connection = connection->is_last = connection->leaves_unread = true;
@@ -518,8 +520,8 @@ static void connection_expect_body(struct connection *connection, struct http_re
         connection_put(connection, BYTES("HTTP/1.1 100 Continue\r\n\r\n"));
 }
 
-/* Calls the handler for a head, or refuses it, as `result` says. `has_come`: bytes of the
- * body are there. */
+/* Begins a request: calls the handler if `result` is HEAD_WHOLE, otherwise refuses it. `has_come`
+ * is true if bytes of the body have arrived. */
 static void connection_start(struct connection *connection, struct http_request *request,
                              enum head_result result, const struct head *head, bool has_come)
 {
@@ -545,14 +547,15 @@ static void connection_start(struct connection *connection, struct http_request 
     }
 }
 
-/* Begins the next request, if its head is there and nothing forbids it. Returns whether the input
- * may hold more to be used. */
+/* Begins the next request, if its whole head has arrived and the requests in flight allow it.
+ * Returns true if the input may hold more to use. */
 static bool connection_begin(struct connection *connection, struct bytes *input)
 {
     if (!connection_may_begin(connection))
         return false;
     while (connection->head_seen == 0 && bytes_has_prefix(*input, BYTES("\r\n")))
-        *input = (struct bytes){input->data + 2, input->size - 2}; /* RFC 9112, 2.2 */
+        /* skips an empty line before the request line (RFC 9112, 2.2) */
+        *input = (struct bytes){input->data + 2, input->size - 2};
     if (input->size == 0 || bytes_equal(*input, BYTES("\r")))
         return false;
     struct head head;
@@ -582,7 +585,7 @@ static bool connection_begin(struct connection *connection, struct bytes *input)
 
 /* ---- clients that leave ---- */
 
-/* Tells the handler which requests have lost their client. The loop knows which of them sleep;
+/* Tells the handler which requests have lost their client. Only the loop knows which of them sleep;
  * another thread may have answered them meanwhile. */
 static void connection_tell_left(struct connection *connection)
 {
@@ -602,7 +605,7 @@ static void connection_tell_left(struct connection *connection)
 
 /* ---- turns ---- */
 
-/* Handles the end of the input within a body: the rest will not come. */
+/* Handles the end of the input within a body: the rest will not arrive. */
 static void connection_miss_body(struct connection *connection)
 {
     if (!connection->reading->is_answered) {
@@ -650,7 +653,7 @@ static void connection_use_rest(struct connection *connection)
     }
 }
 
-/* Whether the connection would use input if some came. */
+/* True if the connection could use input now. */
 static bool connection_takes_input(const struct connection *connection)
 {
     return connection->lingers || (connection->reading ? !connection->reading->is_asleep
@@ -668,7 +671,8 @@ static ssize_t connection_read_some(struct connection *connection, char *room, s
         connection_break(connection);
     else if (received == 0)
         connection->is_at_end = true;
-    /* A short read has emptied the socket, but only one more read finds the end of the stream. */
+    /* A read that returns less than asked has emptied the socket. But only one more read shows
+     * whether the client has ended its side. */
     if (received == 0 ||
         (received > 0 && (size_t)received < size && !connection->tls && !connection->has_end))
         connection->can_read = false;
@@ -698,7 +702,8 @@ static void connection_receive(struct connection *connection)
 
 void connection_turn(struct connection *connection)
 {
-    /* tell the handler before other connections change what the requests wait for */
+    /* The handler learns first that the client has left, before other connections change what its
+     * requests wait for. */
     connection_tell_left(connection);
     if (connection->socket >= 0 && !connection->lingers)
         connection_use_rest(connection);
@@ -707,8 +712,9 @@ void connection_turn(struct connection *connection)
         connection_receive(connection);
 }
 
-/* Ends the connection after the last answer. A client that may still send is read for a while
- * first: closing would reset its connection, perhaps before it has read the answer. */
+/* Ends the connection after the last answer. If the client may still be sending, its bytes are read
+ * for a while first. Closing at once would reset the connection, perhaps before the client has read
+ * the answer. */
 static void connection_finish(struct connection *connection)
 {
     if (connection->is_at_end || (!connection->leaves_unread && connection->in.size == 0)) {
@@ -728,7 +734,7 @@ static void connection_finish(struct connection *connection)
     connection_restart_wait(connection);
 }
 
-/* Whether another thread still has to answer or resume a request of the connection. */
+/* True if another thread still has to answer or resume a request of the connection. */
 static bool connection_is_owed(const struct connection *connection)
 {
     LIST_FOR_EACH (&connection->requests, link)
@@ -747,7 +753,7 @@ bool connection_end_turn(struct connection *connection)
     const bool was_blocked = !connection_takes_input(connection);
     connection_flush(connection);
     if (connection->stream && connection->has_end)
-        connection_break(connection); /* nobody listens */
+        connection_break(connection); /* no client reads the answers */
     connection_pull_more(connection);
     if (atomic_load(&connection->loop->server->is_closing) && !connection_is_owed(connection))
         connection_break(connection);
@@ -769,7 +775,7 @@ bool connection_end_turn(struct connection *connection)
 
 void connection_wake(struct connection *connection, struct http_request *request)
 {
-    /* the request is a stream, which may not have begun */
+    /* the request is a stream that was woken, possibly before it began */
     if (atomic_exchange(&request->is_posted, false)) {
         connection->has_more = true;
         loop_work(connection);

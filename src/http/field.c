@@ -9,7 +9,8 @@ static bool field_equals_caseless(struct bytes text, const char *word)
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
-/* Takes the text up to the next `mark` that is not within quotes, and the mark itself. */
+/* Removes the text up to the next `mark` outside quotes from `rest`, and also the mark. Returns
+ * that text. */
 static struct bytes field_cut(struct bytes *rest, char mark)
 {
     struct bytes piece = *rest;
@@ -66,7 +67,7 @@ static unsigned field_weight(struct bytes text)
     return weight <= 1000 ? weight : 0;
 }
 
-/* Returns the weight of one media range, whose media type is cut off already. */
+/* Returns the weight of a media range by its parameters. */
 static unsigned field_range_weight(struct bytes parameters, const char *version)
 {
     unsigned weight = 1000;
@@ -100,7 +101,7 @@ unsigned http_accept_weight(struct bytes field, const char *type, const char *ve
     return best;
 }
 
-/* The bytes that RFC 9110 allows in an entity tag. */
+/* True for bytes that RFC 9110 allows in an entity tag. */
 static bool field_is_tag_byte(char byte)
 {
     return byte == '!' || (byte >= '#' && byte != 0x7f) || (unsigned char)byte >= 0x80;
@@ -135,7 +136,7 @@ bool http_prefers(struct bytes field, const char *name, const char *value)
 {
     while (field.size > 0) {
         struct bytes preference = field_cut(&field, ',');
-        struct bytes wanted = field_cut(&preference, ';'); /* its parameters do not matter */
+        struct bytes wanted = field_cut(&preference, ';'); /* the parameters are ignored */
         struct bytes wanted_name = field_cut(&wanted, '=');
 
         if (field_equals_caseless(wanted_name, name))

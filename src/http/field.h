@@ -8,28 +8,28 @@
 
 #include "base/bytes.h"
 
-/* Whether a Content-Type names `type` ("application/json"), in any case and with any parameters, as
- * long as the charset, if named, is UTF-8. */
+/* True if a Content-Type names `type` ("application/json"), in any letter case and with any
+ * parameters. If it names a charset, that must be UTF-8. */
 bool http_media_type_is(struct bytes field, const char *type);
 
 enum http_tag_kind {
     HTTP_TAG_STRONG,
     HTTP_TAG_WEAK,
-    HTTP_TAG_ANY,  /* the asterisk */
-    HTTP_TAG_BAD,  /* the field is no entity tag */
+    HTTP_TAG_ANY,  /* an asterisk, which matches any version */
+    HTTP_TAG_BAD,  /* the field is not an entity tag */
     HTTP_TAG_LIST, /* the field has several entity tags */
 };
 
-/* Reads the one entity tag of an If-Match; `ret_opaque` is what stands between the quotes. */
+/* Reads an If-Match with one entity tag; `ret_opaque` is the text between its quotes. */
 enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque);
 
-/* The weight in thousandths that an Accept gives to `type` in this version, as in
- * "text/plain;version=0.0.4;q=0.5"; a range without a version means any. 0: it does not name the
- * type; ranges with an asterisk do not. */
+/* Returns the weight in thousandths that an Accept gives to `type` in this version, as in
+ * "text/plain;version=0.0.4;q=0.5". A range without a version matches any. 0 means that the type is
+ * not named; ranges with an asterisk do not name it. */
 unsigned http_accept_weight(struct bytes field, const char *type, const char *version);
 
-/* Whether a Prefer (RFC 7240) asks for name=value, as in "return=minimal". The first naming of a
- * preference counts. */
+/* True if a Prefer (RFC 7240) asks for name=value, as in "return=minimal". If a preference is given
+ * twice, the first one counts. */
 bool http_prefers(struct bytes field, const char *name, const char *value);
 
 #endif

@@ -4,14 +4,14 @@
 #include <strings.h>
 
 enum {
-    LENGTH_DIGITS_MAX = 19, /* so many digits fit into 64 bits */
+    LENGTH_DIGITS_MAX = 19, /* maximum of digits of a length, which fits into 64 bits */
 };
 
-/* The fields that say where the request ends and which host it is for. */
+/* Fields that say where the request ends and for which host it is. */
 struct head_framing {
     unsigned hosts, lengths, codings;
-    struct bytes length, coding; /* the values of the last such fields */
-    bool closes, keeps_alive;    /* the options that Connection names */
+    struct bytes length, coding; /* values of the last Content-Length and Transfer-Encoding */
+    bool closes, keeps_alive;    /* options in Connection */
 };
 
 /* A set of bytes below 0x80: a bit for each, 32 to a word. */
@@ -42,8 +42,8 @@ static bool head_is_target_byte(char byte)
     return byte > ' ' && byte < 0x7f;
 }
 
-/* Whether a host may contain the byte: all bytes of a target, except /?#@\"<> and the comma, by
- * which some programs would read another host. */
+/* True if a host may contain the byte: all bytes of a target except /?#@\"<>, and except the comma,
+ * at which some programs would end one host and begin another. */
 static bool head_is_host_byte(char byte)
 {
     static head_set host = {0, 0x2fff6ff2, 0xeffffffe, 0x7fffffff};
@@ -90,7 +90,7 @@ static bool head_has(struct bytes text, size_t at, struct bytes wanted)
     return text.size - at >= wanted.size && memcmp(text.data + at, wanted.data, wanted.size) == 0;
 }
 
-/* Parses the request line. Returns the offset behind it; 0 when it is invalid. */
+/* Parses the request line. Returns the offset after it; 0 if it is invalid. */
 static size_t head_parse_line(struct bytes text, struct head *head)
 {
     head->method = (struct head_part){0, head_span(text, 0, head_is_token_byte)};
@@ -108,7 +108,7 @@ static size_t head_parse_line(struct bytes text, struct head *head)
     return at + sizeof(" HTTP/1.1\r\n") - 1;
 }
 
-/* Parses one field line. Returns the offset behind it; 0 when it is invalid. */
+/* Parses one field line. Returns the offset after it; 0 if it is invalid. */
 static size_t head_parse_field(struct bytes text, size_t at, struct head_field *ret_field)
 {
     const uint32_t name_size = head_span(text, at, head_is_token_byte);
@@ -149,11 +149,11 @@ static bool head_is_host(struct bytes value)
     return head_span(value, 0, head_is_host_byte) == value.size;
 }
 
-/* Notes a field that frames the request. False: the field is invalid. */
+/* Stores a field that frames the request. Returns false if it is invalid. */
 static bool head_note(struct head *head, struct head_framing *framing, struct bytes name,
                       struct bytes value)
 {
-    switch (name.size) { /* most field names have none of these lengths */
+    switch (name.size) { /* quick, because most field names have none of these lengths */
     case 4:
         if (!head_is_word(name, BYTES("Host")))
             break;
@@ -200,9 +200,9 @@ static bool head_read_length(struct bytes text, uint64_t *ret_length)
     return true;
 }
 
-/* Derives the framing from the noted fields. False: they contradict each other, which is how
- * requests are smuggled past a proxy. HTTP/1.1 has exactly one Host, HTTP/1.0 at most one and no
- * codings. */
+/* Derives the framing from the stored fields. Returns false if they contradict each other; by such
+ * requests attackers get a second request past a proxy. HTTP/1.1 has exactly one Host, HTTP/1.0 at
+ * most one and no codings. */
 static bool head_conclude(struct head *head, const struct head_framing *framing)
 {
     if (framing->hosts > 1 || (framing->hosts == 0 && !head->is_http_1_0))

@@ -17,13 +17,13 @@
 
 #include "base/bytes.h"
 
-/* Most header lines of a head. */
+/* Maximum of header lines of a head. */
 #define HEAD_FIELDS_MAX 128u
 
 enum head_result {
     HEAD_WHOLE,
     HEAD_MORE,      /* the end of the head has not arrived */
-    HEAD_BAD,       /* the text is no valid head */
+    HEAD_BAD,       /* the text is not a valid head */
     HEAD_TOO_LARGE, /* the head has too many bytes or fields */
 };
 
@@ -32,7 +32,7 @@ struct head_part {
 };
 
 struct head_field {
-    struct head_part name, value; /* the value without the blanks around it */
+    struct head_part name, value; /* the value has no blanks at its ends */
 };
 
 struct head {
@@ -41,24 +41,26 @@ struct head {
     bool is_chunked;
     bool expects_continue;   /* the client waits for 100 Continue before it sends the body */
     bool keeps_alive;        /* the connection may serve another request after this one */
-    uint64_t content_length; /* 0 without a body, and when is_chunked */
+    uint64_t content_length; /* 0 if there is no body, or if is_chunked */
     size_t field_count;
     struct head_field fields[HEAD_FIELDS_MAX];
 };
 
-/* Looks for the empty line that ends the head at the start of `text`. `seen` remembers how far
- * earlier calls looked into a shorter part of the text; 0 at first. WHOLE sets `ret_size`, which
- * includes the empty line. TOO_LARGE: the first `max` bytes do not hold the end. BAD: they hold a
- * line feed without a carriage return, or do not begin as a head. */
+/* Looks for the empty line that ends the head at the start of `text`. `seen` stores how many bytes
+ * earlier calls have searched; 0 at first. WHOLE sets `ret_size`, which includes the empty line.
+ * TOO_LARGE means that the first `max` bytes do not contain the end. BAD means that they have a
+ * line feed without a carriage return, or cannot be the beginning of a head. */
 enum head_result head_find_end(struct bytes text, size_t max, size_t *seen, size_t *ret_size);
 
-/* Parses a head that head_find_end found. WHOLE, BAD or TOO_LARGE (too many fields). */
+/* Parses a head that head_find_end found. Returns WHOLE, BAD, or TOO_LARGE if it has too many
+ * fields. */
 enum head_result head_parse(struct bytes text, struct head *ret_head);
 
-/* Whether a token may contain the byte (RFC 9110, 5.6.2): a method, the name of a field. */
+/* True if a token such as a method or a field name may contain the byte (RFC 9110, 5.6.2). */
 bool head_is_token_byte(char byte);
 
-/* Whether the value of a field may contain the byte: no control character but the tab. */
+/* True if the value of a field may contain the byte. It may contain no control character except the
+ * tab. */
 bool head_is_value_byte(char byte);
 
 static inline struct bytes head_part(const char *text, struct head_part part)

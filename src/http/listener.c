@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 enum {
-    BACKLOG = 4096, /* the system may lower it */
+    BACKLOG = 4096, /* maximum of connections that wait to be accepted; the system may lower it */
     UNSENT_BYTES_MAX = 128 << 10,
 };
 
-/* The port of the socket; 0 when the system does not tell. */
+/* Returns the port of the socket; 0 if the system does not report it. */
 static uint16_t listener_port(int listener)
 {
     struct sockaddr_storage address;
@@ -37,10 +37,11 @@ static int listener_open(const struct addrinfo *address)
     int on = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     int unsent_max = UNSENT_BYTES_MAX;
-    /* Inherited by accepted connections. Answers that a client does not read stay in this process,
-     * where they are counted: the system would buffer megabytes for each connection. */
+    /* Accepted connections inherit this. Answers that a client does not read stay in this process,
+     * where they are counted. The system would buffer megabytes for each connection. */
     setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_max, sizeof(unsent_max));
-    /* An answer leaves in one write: nothing is to be gathered with it. */
+    /* Sends small packets at once: an answer is sent by one write, so nothing follows that could be
+     * sent with it. */
     setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
         listen(listener, BACKLOG) == 0)

@@ -1,12 +1,12 @@
 /*
  * loop.c - the connections of a thread, as a task of the loop that it runs.
  *
- * In the first half of a turn each connection that has something to do reads and calls the handler;
- * then comes `turned`, and then other tasks of the loop may work; the second half takes their
- * answers and writes. So what one turn has for one connection leaves in one write. Reading and
- * calling end after TURN_NS: the connections left come first in the next turn, and other tasks do
- * not wait for long. Sockets are registered once, for the edges of both directions; what a
- * connection may do is remembered there.
+ * In the first half of a turn each connection that has something to do reads and calls the handler.
+ * Then `turned` is called, and other tasks of the loop may work. The second half takes their
+ * answers and writes. So all output of one turn for one connection is sent by one write. After
+ * TURN_NS the first half ends, so that other tasks need not wait long; the connections left are
+ * first in the next turn. A socket is registered once, edge-triggered for both directions, and its
+ * connection stores whether it can be read and written.
  */
 #include "http/server_private.h"
 
@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 enum {
-    ACCEPTS_MAX = 16,     /* in a turn */
-    ACCEPT_RETRY_MS = 10, /* after descriptors or memory ran out */
-    LINGER_MS = 2000,     /* for the end of the client behind the last answer */
-    TURN_NS = 1000000,    /* of calls of the handler in one half of a turn */
+    ACCEPTS_MAX = 16,     /* maximum of connections accepted in a turn */
+    ACCEPT_RETRY_MS = 10, /* pause after the system ran out of descriptors or memory */
+    LINGER_MS = 2000,     /* time to wait for the client's end after the last answer */
+    TURN_NS = 1000000,    /* time for calls of the handler in one half of a turn */
 };
 
 void loop_wake(struct http_loop *loop)
@@ -31,7 +31,7 @@ void loop_wake(struct http_loop *loop)
     event_loop_wake(loop->events);
 }
 
-/* Whether this half of the turn has taken long enough. */
+/* True if this half of the turn has used its time. */
 static bool loop_is_over_time(struct instant begun)
 {
     return instant_since_ns(begun, instant_now()) > TURN_NS;
@@ -53,8 +53,8 @@ static void loop_take_posts(struct http_loop *loop)
 
 /* ---- strangers ---- */
 
-/* The stranger that makes room for another: the oldest of its address, or else of all. So one that
- * opens many connections closes its own. */
+/* Returns the stranger to close so that another one can connect: the oldest of the same address,
+ * otherwise the oldest of all. So a peer that opens many connections closes its own. */
 static struct connection *loop_find_victim(struct http_loop *loop, const struct connection *latest)
 {
     LIST_FOR_EACH (&loop->strangers, link) {
@@ -81,7 +81,7 @@ static void loop_add_stranger(struct http_loop *loop, struct connection *connect
         connection_break(loop_find_victim(loop, connection));
 }
 
-/* When the oldest stranger has had its time. */
+/* Returns when the oldest stranger must be closed. */
 static struct instant loop_end_of_stranger(const struct http_loop *loop)
 {
     if (list_is_empty(&loop->strangers))
@@ -100,7 +100,7 @@ static void loop_expire_strangers(struct http_loop *loop)
 
 bool loop_listen_on(struct http_loop *loop)
 {
-    /* Of the threads that sleep, one is woken for a connection. */
+    /* For each new connection the system wakes only one of the sleeping threads. */
     return event_loop_watch(loop->events, loop->server->listener, &loop->listener,
                             EPOLLIN | EPOLLEXCLUSIVE);
 }
@@ -146,8 +146,8 @@ static struct in6_addr loop_peer(const struct sockaddr_storage *peer)
     return address;
 }
 
-/* Gives the loops connections in turn: few connections would otherwise all be with the loop that
- * wakes first. */
+/* Distributes connections among the loops in turn. Without this, few connections would all belong
+ * to the loop that wakes up first. */
 static void loop_give_socket(struct http_loop *loop, int socket,
                              const struct sockaddr_storage *peer)
 {
@@ -164,7 +164,8 @@ static void loop_give_socket(struct http_loop *loop, int socket,
         atomic_fetch_sub(&server->connection_count, 1);
         return;
     }
-    /* Strangers make room for a new one, which counts before the oldest has left. */
+    /* With strangers_max, an old stranger is closed for a new one, so a new one is never
+     * refused. */
     connection->is_excess = count > max && server->options.strangers_max == 0;
     connection->peer = loop_peer(peer);
     if (owner == loop)
@@ -195,7 +196,7 @@ static void loop_accept(struct http_loop *loop)
 
 /* ---- time ---- */
 
-/* When the first connection of the list has waited for too long. */
+/* Returns when the first connection of the list will have waited for `ms`. */
 static struct instant loop_end_of_wait(const struct list *waiting, uint64_t ms)
 {
     if (list_is_empty(waiting))
@@ -203,7 +204,7 @@ static struct instant loop_end_of_wait(const struct list *waiting, uint64_t ms)
     return instant_add_ms(list_item(waiting->next, struct connection, waiting)->waits_since, ms);
 }
 
-/* Streams that have sent nothing for long. */
+/* Sends a sign of life on streams that have sent nothing for HTTP_STREAM_IDLE_MS. */
 static void loop_keep_alive(struct http_loop *loop)
 {
     while (loop_end_of_wait(&loop->silent, HTTP_STREAM_IDLE_MS).ns <= loop_now(loop).ns)
@@ -221,7 +222,7 @@ static uint64_t loop_min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Whether something waits for the next turn. */
+/* True if the next turn has something to do. */
 static bool loop_has_work(struct http_loop *loop)
 {
     const struct http_server *server = loop->server;
@@ -269,7 +270,8 @@ static void loop_retry_accepting(struct http_loop *loop)
         loop_accept_later(loop);
 }
 
-/* Lets each connection read, until the time is over: the others come first in the next turn. */
+/* Lets each connection read until the time is used up. The connections left are first in the next
+ * turn. */
 static void loop_run_connections(struct http_loop *loop)
 {
     const struct instant begun = instant_now();
@@ -290,7 +292,7 @@ static void loop_run_connections(struct http_loop *loop)
     list_join(&loop->next, &turn);
 }
 
-/* Has the handler hand over what its calls have gathered. */
+/* Calls `turned`, so that the handler passes on what it has collected. */
 static void loop_tell_turned(struct http_loop *loop)
 {
     const struct http_options *options = &loop->server->options;
@@ -324,7 +326,7 @@ static void loop_stop_listening(struct http_loop *loop)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* The last call of this loop. */
+/* Takes the task off the event loop, and counts it among those that have ended. It runs no more. */
 static void loop_leave(struct http_loop *loop)
 {
     struct http_server *server = loop->server;
@@ -349,7 +351,7 @@ static void loop_end_turn(struct event_task *task)
     loop_keep_alive(loop);
     for (struct list *link; (link = list_pop(&loop->work));)
         connection_end_turn(list_item(link, struct connection, work));
-    loop_tell_turned(loop); /* connections go on with what they have read before */
+    loop_tell_turned(loop); /* connections continue with input that they had read before */
     if (loop->is_listening && atomic_load(&server->is_stopping))
         loop_stop_listening(loop);
     if (!loop->is_closing && atomic_load(&server->is_closing)) {
@@ -363,7 +365,7 @@ static void loop_end_turn(struct event_task *task)
 
 /* ---- starting and ending ---- */
 
-/* Of a loop that the server has a thread for. */
+/* Runs a loop on a thread of the server's own. */
 static void *loop_run(void *argument)
 {
     struct http_loop *loop = argument;
@@ -417,7 +419,8 @@ void loop_join(struct http_loop *loop)
 {
     if (loop->events == &loop->own)
         pthread_join(loop->thread, NULL);
-    while (atomic_load(&loop->posting) > 0) /* the last answer was taken before its thread left */
+    /* a thread may still be within loop_post although its answer was taken */
+    while (atomic_load(&loop->posting) > 0)
         sched_yield();
 }
 

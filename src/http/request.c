@@ -187,7 +187,7 @@ struct bytes http_request_target(const struct http_request *request)
     return head_part(request->head, request->target);
 }
 
-/* Whether the name of the field is `name`, in any case. */
+/* True if the name of the field is `name`, in any letter case. */
 static bool request_field_is(const struct http_request *request, size_t index, const char *name,
                              size_t name_size)
 {

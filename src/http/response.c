@@ -37,10 +37,10 @@ static const char *response_reason(int status)
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
         if (reasons[i].status == status)
             return reasons[i].reason;
-    return ""; /* which is allowed */
+    return ""; /* HTTP allows an empty reason phrase */
 }
 
-/* The Date line; it changes once a second. */
+/* Returns the Date line, which changes once a second. */
 static const char *response_date(struct http_loop *loop)
 {
     static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};

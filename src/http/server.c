@@ -40,7 +40,7 @@ static void server_wake_loops(struct http_server *server)
         loop_wake(server->loops[i]);
 }
 
-/* Waits until a count of loops, guarded by the lock, is complete. */
+/* Waits until a count of loops, guarded by the lock, includes all of them. */
 static void server_wait_for_loops(struct http_server *server, const unsigned *count)
 {
     server_wake_loops(server);
@@ -50,8 +50,8 @@ static void server_wait_for_loops(struct http_server *server, const unsigned *co
     pthread_mutex_unlock(&server->lock);
 }
 
-/* No new connections from here on: clients are refused by the system, and further requests by the
- * server. */
+/* Stops accepting connections. From then on the system refuses clients, and the server refuses
+ * further requests. */
 static void server_stop_listening(struct http_server *server)
 {
     pthread_mutex_lock(&server->lock);
@@ -61,7 +61,7 @@ static void server_stop_listening(struct http_server *server)
     close(server->listener);
 }
 
-/* Waits until every request under way has ended, at most drain_ms. */
+/* Waits until every request in flight has ended, for at most drain_ms. */
 static void server_drain(struct http_server *server)
 {
     const struct timespec until =
@@ -74,7 +74,7 @@ static void server_drain(struct http_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Closes all connections, and waits for the answers that other threads owe. */
+/* Closes all connections, and waits for the answers that other threads still have to give. */
 static void server_close(struct http_server *server)
 {
     atomic_store(&server->is_closing, true);
@@ -86,8 +86,8 @@ static void server_close(struct http_server *server)
     server_free(server);
 }
 
-/* Every loop exists before the first one runs, and runs before the first accepts connections: for
- * a loop gives some of them to others. */
+/* Creates all loops before the first one runs, and runs all before the first one accepts
+ * connections, because a loop passes connections to others. */
 static enum error_code server_start_loops(struct http_server *server, struct error *ret_error)
 {
     for (unsigned i = 0; i < server->options.threads; i++)

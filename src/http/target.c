@@ -10,7 +10,7 @@ static bool target_is_target_byte(char byte)
     return byte > ' ' && byte < 0x7f && byte != '#';
 }
 
-/* Past "http://host" of the absolute form. */
+/* Cuts "http://host" off a target in the absolute form. Returns the rest. */
 static struct bytes target_take_authority(struct bytes target, struct bytes *ret_authority)
 {
     size_t scheme = 0;
@@ -26,7 +26,7 @@ static struct bytes target_take_authority(struct bytes target, struct bytes *ret
     for (i = scheme; i < target.size && target.data[i] != '/' && target.data[i] != '?'; i++)
         continue;
     if (i == target.size || target.data[i] == '?')
-        return BYTES(""); /* an empty path could mean the root, which this form does not serve */
+        return BYTES(""); /* an empty path might mean the root, which is not served in this form */
     *ret_authority = (struct bytes){target.data + scheme, i - scheme};
     return (struct bytes){target.data + i, target.size - i};
 }
@@ -64,7 +64,8 @@ bool http_path_next(struct bytes *path, struct bytes *ret_segment)
     return true;
 }
 
-/* `plus` is what a '+' stands for. Returns the number of bytes written, or SIZE_MAX. */
+/* Decodes the text; a '+' becomes `plus`. Returns the number of bytes written, or SIZE_MAX if the
+ * text is invalid. */
 static size_t target_decode(struct bytes text, char plus, char *room)
 {
     size_t size = 0;

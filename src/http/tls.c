@@ -7,7 +7,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-/* An identity is an SSL_CTX, a session an SSL: both count their holders. */
+/* An identity is an SSL_CTX, and a session is an SSL. Both count their holders. */
 static SSL_CTX *tls_context(struct tls_identity *identity)
 {
     return (SSL_CTX *)identity;
@@ -25,7 +25,7 @@ static int tls_no_password(char *room, int size, int is_writing, void *context)
     return -1;
 }
 
-/* The certificates behind the first one. False: one of them cannot be read or kept. */
+/* Adds the certificates after the first one. Returns false if one cannot be read or stored. */
 static bool tls_use_chain(SSL_CTX *context, BIO *pem)
 {
     X509 *certificate;
@@ -64,7 +64,8 @@ static bool tls_use_key(SSL_CTX *context, struct bytes text)
 }
 
 /* Allows TLS 1.2 and 1.3, and only suites with forward secrecy and authenticated encryption.
- * Tickets are off: their key lives long, and whoever gets it can read earlier sessions. */
+ * Tickets are off, because their key is used for a long time, and who gets it can read earlier
+ * sessions. */
 static bool tls_restrict(SSL_CTX *context)
 {
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
@@ -135,7 +136,7 @@ void tls_session_close(struct tls_session *session)
     SSL_free(tls_ssl(session));
 }
 
-/* Returns what recv or send would return for this result of OpenSSL. */
+/* Sets errno and returns -1 or 0, as recv or send would for this result of OpenSSL. */
 static ssize_t tls_failure(SSL *ssl, int result)
 {
     const int error = SSL_get_error(ssl, result);
