@@ -13,7 +13,7 @@ static struct bytes broker_target_between(const char *begin, const char *end)
     return (struct bytes){begin, (size_t)(end - begin)};
 }
 
-/* Returns the first `wanted` in the text, or its end. */
+/* Returns the position of the first `wanted` between `begin` and `end`; `end` if there is none. */
 static const char *broker_target_find(const char *begin, const char *end, char wanted)
 {
     const char *at = begin < end ? memchr(begin, wanted, (size_t)(end - begin)) : NULL;
@@ -55,7 +55,7 @@ static enum error_code broker_target_parse_path(struct bytes text, const char *a
     return ERROR_NONE;
 }
 
-/* Parses the text from the '?' on. */
+/* Parses the query, which begins with the '?'. */
 static enum error_code broker_target_parse_query(struct bytes text, const char *query,
                                                  struct target *target, struct error *ret_error)
 {

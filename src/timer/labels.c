@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 
-/* Enters the object. Returns false if there are no labels. */
+/* Enters the object of labels. Returns false if there are no labels. */
 static bool labels_enter(struct json_reader *reader, struct bytes labels)
 {
     json_reader_init(reader, labels);
@@ -39,7 +39,7 @@ bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
     return false;
 }
 
-/* Like labels_have, for texts in the form of stored labels. */
+/* Like labels_have, for a name and a value that are written as in stored labels, not decoded. */
 static bool labels_have_raw(struct bytes labels, struct bytes name, struct bytes value)
 {
     struct json_reader reader;

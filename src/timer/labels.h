@@ -13,7 +13,7 @@
 /* Maximum size of the name and of the value of a label, in bytes. */
 #define LABEL_SIZE_MAX 256
 
-/* True if there is a label with this name and value; both decoded. */
+/* True if there is a label with this name and value, which are decoded texts. */
 bool labels_have(struct bytes labels, struct bytes name, struct bytes value);
 
 /* True if `labels` has every label of `wanted`. */

@@ -20,17 +20,17 @@
 
 #include "timer/timer.h"
 
-/* The order is part of the format. */
+/* Kinds of names. Their order is part of the format on disk. */
 enum name_kind {
     NAME_KEY,
     NAME_REQUEST,
     NAME_WATCH,
 };
 
-/* prefix of timer_texts.request in hex, before the Idempotency-Key */
+/* size of the hexadecimal fingerprint that precedes the Idempotency-Key in timer_texts.request */
 #define NAME_FINGERPRINT_SIZE 16
 
-/* Where names are unique: each tenant has its own in each partition. */
+/* Names are unique within a tenant and a partition. */
 struct name_space {
     uint16_t partition;
     struct bytes tenant;
@@ -44,11 +44,11 @@ static inline struct name_space name_space_of(const struct timer *timer)
 /* Returns the hash of a name. */
 uint64_t name_hash(struct name_space space, enum name_kind kind, struct bytes text);
 
-/* Returns the hash of the Idempotency-Key `request` (without fingerprint) of a timer with this
+/* Returns the hash of the Idempotency-Key `request`, without its fingerprint, for a timer with this
  * `key`. */
 uint64_t name_hash_request(struct name_space space, struct bytes key, struct bytes request);
 
-/* Returns the Idempotency-Key in timer_texts.request. */
+/* Returns the Idempotency-Key in timer_texts.request, without its fingerprint. */
 static inline struct bytes name_of_request(struct bytes request)
 {
     if (request.size < NAME_FINGERPRINT_SIZE)
@@ -62,7 +62,7 @@ static inline bool name_is_claim(const struct timer *timer)
     return !timer->texts.target.size;
 }
 
-/* Walks the names of a timer. All zero at first, except for the timer. */
+/* Walks the names of a timer. Initially all zero, except for the timer. */
 struct name_walk {
     const struct timer *timer;
     unsigned step_;
@@ -74,10 +74,10 @@ struct name {
     uint64_t hash;
 };
 
-/* Returns false if there is none left. */
+/* Returns the next name; false at the end. */
 bool name_next(struct name_walk *walk, struct name *ret_name);
 
-/* True if the name is one of this timer's. The caller checks the tenant. */
+/* True if the timer has this name. The caller checks the tenant. */
 bool name_fits(const struct timer *timer, enum name_kind kind, struct bytes text);
 
 #endif

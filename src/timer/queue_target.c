@@ -8,7 +8,7 @@ bool queue_name_is_valid(struct bytes name)
 {
     if (name.size == 0 || name.size > QUEUE_NAME_SIZE_MAX)
         return false;
-    /* they are no segments of a URL */
+    /* a path of a URL cannot have them as segments */
     if (bytes_equal(name, BYTES(".")) || bytes_equal(name, BYTES("..")))
         return false;
     for (size_t i = 0; i < name.size; i++) {
@@ -39,7 +39,7 @@ struct bytes queue_tenant(struct bytes full)
     return slash ? (struct bytes){full.data, (size_t)(slash - full.data)} : (struct bytes){0};
 }
 
-/* Removes "?priority=N" from the name. Returns false if a '?' begins something else. */
+/* Removes "?priority=N" from the name. Returns false if something else follows a '?'. */
 static bool queue_cut_priority(struct bytes *name, uint8_t *ret_priority)
 {
     const struct bytes query = BYTES("?priority=");

@@ -5,7 +5,8 @@
 
 /* ---- every ---- */
 
-/* Returns the number of the last planned instant, from 0. False if there is none. */
+/* Returns the index of the last planned instant; the first has index 0. False if there is no last
+ * one. */
 static bool recurrence_every_index_last(const struct recurrence *recurrence, uint64_t *ret_index)
 {
     const struct recurrence_every *every = &recurrence->every;
@@ -19,7 +20,7 @@ static bool recurrence_every_index_last(const struct recurrence *recurrence, uin
     return true;
 }
 
-/* Returns how many instants are planned up to and including `at`. */
+/* Returns how many instants are planned until `at`, which is included. */
 static uint64_t recurrence_every_count_until(const struct recurrence *recurrence, struct wall at)
 {
     const struct recurrence_every *every = &recurrence->every;
@@ -32,7 +33,8 @@ static uint64_t recurrence_every_count_until(const struct recurrence *recurrence
     return (index < last ? index : last) + 1;
 }
 
-/* Does not overflow, because only planned instants are requested. */
+/* Returns the planned instant with this index. Cannot overflow, because only indices of planned
+ * instants are used. */
 static struct wall recurrence_every_planned(const struct recurrence *recurrence, uint64_t index)
 {
     return wall_add(recurrence->every.first, index * recurrence->every.period_ms);
@@ -81,7 +83,8 @@ struct wall recurrence_resume(const struct recurrence *recurrence,
                               const struct recurrence_late *late, struct wall previous,
                               struct wall now)
 {
-    /* An occurrence planned before now - drop_after is too late; one planned at it is not. */
+    /* An occurrence planned exactly at now - drop_after is still fired; an earlier one is too
+     * late. */
     if (now.ms > late->drop_after_ms)
         previous = wall_max(previous, (struct wall){now.ms - late->drop_after_ms - 1});
     if (late->missed == RECURRENCE_MISSED_LAST) {

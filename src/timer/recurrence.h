@@ -30,7 +30,7 @@ enum recurrence_kind { RECURRENCE_EVERY, RECURRENCE_CRON };
 struct recurrence_every {
     struct wall first;
     uint64_t period_ms; /* at least 1 */
-    uint64_t count;     /* number of planned instants; 0 for no end */
+    uint64_t count;     /* number of planned instants; 0 means no end */
 };
 
 struct recurrence_cron {
@@ -41,7 +41,7 @@ struct recurrence_cron {
 
 struct recurrence {
     enum recurrence_kind kind;
-    struct wall until; /* last instant that may be planned; WALL_NEVER for no end */
+    struct wall until; /* last instant that may be planned; WALL_NEVER means no end */
     union {
         struct recurrence_every every;
         struct recurrence_cron cron;
@@ -69,12 +69,13 @@ enum recurrence_missed {
 
 struct recurrence_late {
     enum recurrence_missed missed;
-    uint64_t drop_after_ms; /* lateness from which occurrences are dropped; UINT64_MAX for never */
+    /* lateness from which an occurrence is dropped; UINT64_MAX means never */
+    uint64_t drop_after_ms;
 };
 
-/* Returns the planned instant to fire next, after `previous` has ended (fired, dead or dropped),
- * at the time `now`. It is in the past if it must fire at once; instants that `late` skips are
- * lost. WALL_NEVER if the timer has ended. */
+/* Returns the planned instant to fire next, at time `now`, after the firing planned at `previous`
+ * has ended (fired, dead or dropped). It is in the past if it must fire at once. Instants that
+ * `late` skips are lost. WALL_NEVER if the timer has ended. */
 struct wall recurrence_resume(const struct recurrence *recurrence,
                               const struct recurrence_late *late, struct wall previous,
                               struct wall now);

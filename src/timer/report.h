@@ -22,11 +22,11 @@
 #include "timer/runs.h"
 #include "timer/timer.h"
 
-/* Returns the target for a report of this end of a firing; empty for none. */
+/* Returns the target to which this end of a firing is reported; empty if there is none. */
 struct bytes report_target(const struct timer *timer, enum run_outcome outcome);
 
-/* Makes the report of `run`, for which there is a target, without id and times. NULL if out of
- * memory. */
+/* Makes the report of `run`, for a timer with a target for it. Id and times are not set. NULL if
+ * out of memory. */
 struct timer *report_create(const struct timer *timer, const struct run *run);
 
 #endif

@@ -23,7 +23,8 @@ const char *run_outcome_text(enum run_outcome outcome)
     return texts[outcome];
 }
 
-/* Cuts before the first byte of a UTF-8 character, so that the part is valid if the whole is. */
+/* Returns the size to which the error is cut: before the first byte of a UTF-8 character, so that
+ * the rest is valid UTF-8. */
 static size_t runs_error_size(struct bytes error)
 {
     size_t size = error.size;
@@ -75,7 +76,7 @@ struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_B
     return (struct bytes){room, size + kept_size};
 }
 
-/* Reads the first row, whatever its bytes are. Returns false if they end within it. */
+/* Reads the first row without checking its bytes. Returns false if the text ends within it. */
 static bool runs_read_row(struct bytes *runs, struct run *ret_run)
 {
     const char *at = runs->data;
@@ -132,7 +133,8 @@ void run_put(const struct run *run, struct buffer *out)
     json_put_some(out, "error", run->error);
 }
 
-/* A firing that was dropped after an attempt has failed: the target did not accept it. */
+/* Returns how a run ended. A firing that was dropped after an attempt has failed, because the target
+ * was called and did not accept. */
 static enum runs_last runs_last_of(const struct run *run)
 {
     const bool is_skipped =

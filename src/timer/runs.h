@@ -20,7 +20,7 @@
 #include "base/time.h"
 
 #define RUNS_MAX       20
-#define RUNS_ERROR_MAX 100 /* maximum size of an error; a longer one is cut */
+#define RUNS_ERROR_MAX 100 /* maximum size of an error in bytes; a longer one is cut */
 
 /* X(name, text): the order is part of the format. */
 #define RUN_OUTCOME_LIST(X)                                 \
@@ -28,7 +28,7 @@
     X(FAILED, "failed")   /* out of attempts */             \
     X(ENDED, "ended")     /* the target refused for good */ \
     X(DROPPED, "dropped") /* later than `drop_after` */     \
-    X(SKIPPED, "skipped") /* several firings: a later one was attempted, or none */
+    X(SKIPPED, "skipped") /* never attempted: a later firing was, or the timer ended */
 
 enum run_outcome {
 #define X(name, text) RUN_##name,
@@ -43,31 +43,32 @@ struct run {
     struct wall planned;  /* due time of the firing */
     struct wall started;  /* start of the last attempt; 0 if none was made, or it is unknown */
     uint32_t duration_ms; /* duration of the last attempt until its outcome */
-    uint16_t status;      /* HTTP status of the last attempt; 0 for none */
+    uint16_t status;      /* HTTP status of the last attempt; 0 if it has none */
     uint8_t attempts;     /* number of attempts spent */
     enum run_outcome outcome;
-    struct bytes error; /* cause, unless DONE */
-    struct wall until;  /* SKIPPED: due time of the last of them; `planned` is that of the first */
-    uint32_t count;     /* SKIPPED: how many */
+    struct bytes error; /* cause of the failure; empty with DONE */
+    /* SKIPPED: due time of the last skipped firing; `planned` is that of the first */
+    struct wall until;
+    uint32_t count; /* SKIPPED: number of skipped firings */
 };
 
-/* planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the error 1. SKIPPED
- * has `until` in place of `started`, and `count` in place of the duration. */
+/* Size of a row: planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the
+ * error 1. SKIPPED has `until` instead of `started`, and `count` instead of the duration. */
 #define RUNS_ROW_SIZE  21
 #define RUNS_BYTES_MAX (RUNS_MAX * (RUNS_ROW_SIZE + RUNS_ERROR_MAX))
 
-/* Returns the text with `run` before all others; the last of RUNS_MAX is dropped. A skipped run is
- * joined with a skipped one before it. The text is stored in `room`. */
+/* Returns the runs with `run` in front; at RUNS_MAX the oldest is dropped. A skipped run is merged
+ * with a skipped one that is in front. The result is written to `room`. */
 struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_BYTES_MAX]);
 
-/* Removes the first run. Returns false if there is none. */
+/* Removes and returns the first run. False if there is none. */
 bool runs_next(struct bytes *runs, struct run *ret_run);
 
 /* Appends the run as members of the open JSON object. */
 void run_put(const struct run *run, struct buffer *out);
 
-/* X(name, text): how the last firing ended, as people ask. Those that were skipped since do not
- * count, unless there is no other. */
+/* X(name, text): how the last firing ended, as shown to people. Skipped firings count only if there
+ * is no other. */
 #define RUNS_LAST_LIST(X)                                                    \
     X(NEVER, "never") /* none has ended yet */                               \
     X(OK, "ok")                                                              \
@@ -91,7 +92,7 @@ struct runs_summary {
 
 struct runs_summary runs_summarize(struct bytes runs);
 
-/* True if runs_add can have written the text. */
+/* True if the text could have been written by runs_add. */
 bool runs_is_valid(struct bytes runs);
 
 #endif

@@ -246,7 +246,7 @@ enum error_code schedule_of(const struct timer *timer, const struct zone_source 
     return code ? code : schedule_make(&spec, timer->created, zones, ret_schedule, ret_error);
 }
 
-/* Converts a planned instant to the time of its firing. */
+/* Returns when the firing of a planned instant is due: the timer's spread is added. */
 static struct wall schedule_fires_at(const struct schedule *schedule, struct wall planned)
 {
     if (planned.ms == WALL_NEVER.ms)
@@ -255,7 +255,7 @@ static struct wall schedule_fires_at(const struct schedule *schedule, struct wal
     return wall_min(at, (struct wall){WALL_MS_MAX});
 }
 
-/* Converts back: returns an instant without the spread. */
+/* Returns the planned instant of a firing due at `at`, by removing the spread. */
 static struct wall schedule_without_spread(const struct schedule *schedule, struct wall at)
 {
     return (struct wall){at.ms > schedule->spread_ms ? at.ms - schedule->spread_ms : 0};
@@ -316,8 +316,8 @@ uint32_t schedule_count(const struct schedule *schedule, struct wall from, struc
 
 /* ---- other rules of a zone ---- */
 
-/* Limit of steps over planned instants that show an earlier time, within an hour that occurs
- * twice. */
+/* Limit of steps over planned instants whose local time is earlier than that of the firing. They
+ * occur within an hour that the clocks repeat. */
 #define SCHEDULE_STEPS 10000
 
 static int64_t schedule_offset_ms_at(const struct schedule *schedule, int64_t at_ms)
@@ -359,7 +359,8 @@ struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark
     const int64_t now_ms = schedule_offset_ms_at(schedule, planned_ms), was_ms = offset_s * 1000;
     if (now_ms == was_ms)
         return due;
-    /* If the clocks change near it, either offset may apply: the earlier instant counts. */
+    /* If the clocks change near the instant, either offset may apply, and the earlier instant is
+     * taken. */
     const int64_t shown_ms = planned_ms + was_ms, near_ms = shown_ms - now_ms;
     const int64_t other_ms = shown_ms - schedule_offset_ms_at(schedule, near_ms);
     int64_t from_ms = near_ms < other_ms ? near_ms : other_ms;

@@ -18,7 +18,7 @@ static const struct target_row {
 #undef X
 };
 
-/* Names of the schemes, for the error about an invalid target. */
+/* Names of all schemes, for the message about an invalid target. */
 static const char target_schemes[] =
 #define X(NAME, scheme, parser, sharing, sender) " " scheme
     TARGET_KIND_LIST(X)
@@ -32,7 +32,7 @@ static bool target_has_scheme(struct bytes text, enum target_kind kind)
     return text.size >= scheme.size && strncasecmp(text.data, scheme.data, scheme.size) == 0;
 }
 
-/* Only the schemes of called URLs may be in capitals: RFC 3986, 3.1. */
+/* Returns an error if the scheme has capitals, except for http and https (RFC 3986, 3.1). */
 static enum error_code target_check_case(struct bytes text, enum target_kind kind,
                                          struct error *ret_error)
 {

@@ -40,7 +40,7 @@
     X(AMQP, "amqp://", broker_pair, CONNECTION, brokers)
 
 enum target_kind {
-    TARGET_UNKNOWN, /* no text, or an invalid one: its delivery fails for good */
+    TARGET_UNKNOWN, /* no text or an invalid one, so its delivery fails for good */
 #define X(NAME, scheme, parser, sharing, sender) TARGET_##NAME,
     TARGET_KIND_LIST(X)
 #undef X
@@ -66,26 +66,26 @@ struct target_slice {
 struct target {
     uint8_t kind;       /* enum target_kind */
     uint8_t priority;   /* QUEUE */
-    uint8_t path_count; /* brokers: number of `paths` */
-    bool has_key;       /* brokers */
-    uint16_t port;      /* HTTP, HTTPS: as written, or the scheme's default */
-    /* size of the origin, which is the begin of the text up to a path or query */
+    uint8_t path_count; /* broker targets: number of `paths` */
+    bool has_key;       /* broker targets: true if there is a key */
+    uint16_t port;      /* HTTP, HTTPS: port in the text, or that of the scheme */
+    /* size of the origin, which begins the text and ends before a path or query */
     uint16_t origin_size;
     /* host (an IPv6 address with its brackets), broker connection, or queue */
     struct target_slice name;
-    /* brokers: stream, subject, topic, or exchange and routing key; percent-encoded */
+    /* broker targets: stream, subject, topic, or exchange and routing key; percent-encoded */
     struct target_slice paths[TARGET_PATHS_MAX];
-    struct target_slice key; /* brokers: value of "?key="; percent-encoded */
+    struct target_slice key; /* broker targets: value of "?key="; percent-encoded */
 };
 
-/* ERROR_INVALID leaves `ret_target` unchanged. */
+/* Parses a target. On ERROR_INVALID `ret_target` is unchanged. */
 enum error_code target_parse(struct bytes text, struct target *ret_target, struct error *ret_error);
 
 /* Returns the target of a text that target_parse refuses: TARGET_UNKNOWN, with the whole text as
  * origin. */
 struct target target_unknown(struct bytes text);
 
-/* Returns "http://", "queue:"; empty for TARGET_UNKNOWN. */
+/* Returns the scheme, such as "http://" or "queue:"; empty for TARGET_UNKNOWN. */
 struct bytes target_scheme(enum target_kind kind);
 
 enum target_sharing target_sharing(const struct target *target);
@@ -100,8 +100,8 @@ static inline struct bytes target_slice(struct bytes text, struct target_slice s
     return (struct bytes){text.data + slice.at, slice.size};
 }
 
-/* Returns "http://host:port", "redis://CONNECTION" or a whole text without a path: timers of one
- * origin share a connection. */
+/* Returns the origin: "http://host:port", "redis://CONNECTION", or the whole text of a target
+ * without a path. Timers of one origin share a connection. */
 static inline struct bytes target_origin(struct bytes text, const struct target *target)
 {
     return (struct bytes){text.data, target->origin_size};

@@ -14,7 +14,7 @@ typedef enum error_code target_parser(struct bytes text, size_t at, struct targe
                                       struct error *ret_error);
 
 target_parser target_parser_url;         /* target_url.c */
-target_parser target_parser_name;        /* queue_target.c: nothing, or NAME as of a queue */
+target_parser target_parser_name;        /* queue_target.c: empty, or a NAME like that of a queue */
 target_parser target_parser_queue;       /* queue_target.c: NAME or NAME?priority=0..9 */
 target_parser target_parser_broker;      /* broker_target.c: CONNECTION/PLACE?key=KEY */
 target_parser target_parser_broker_pair; /* broker_target.c: CONNECTION/PLACE/PLACE?key=KEY */

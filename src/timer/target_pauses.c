@@ -44,7 +44,7 @@ bool target_pause_name(struct bytes text, const struct target *target,
     const bool is_url = target_is_webhook(target);
     struct bytes name = target_origin(text, target);
 
-    if (target->kind == TARGET_QUEUE) /* without its priority */
+    if (target->kind == TARGET_QUEUE) /* the name of a queue has no priority */
         name.size = (size_t)(target->name.at + target->name.size);
     const size_t size = is_url ? target_pause_name_url(text, target, room) : name.size;
     if (size > TARGET_PAUSE_NAME_SIZE_MAX)
@@ -55,7 +55,8 @@ bool target_pause_name(struct bytes text, const struct target *target,
     return true;
 }
 
-/* Parses the text, or the origin of a broker completed to a whole target. */
+/* Parses the client's name of a target. The origin of a broker is first completed to a whole target
+ * in `whole`, because the parser requires a path. */
 static enum error_code target_pause_parse_origin(struct bytes text, char *whole, size_t whole_size,
                                                  struct target *ret_target, struct error *ret_error)
 {
@@ -119,7 +120,7 @@ static int target_pauses_compare(const struct target_pause *row, struct bytes te
     return order ? order : target_pauses_order(row->name, name);
 }
 
-/* Returns the index of the first row that does not precede the name. */
+/* Returns the index of the first row that is not before the name in the order. */
 static size_t target_pauses_place(const struct target_pauses *pauses, struct bytes tenant,
                                   struct bytes name)
 {
@@ -146,7 +147,7 @@ static struct bytes target_pauses_copy(char **texts, struct bytes text)
     return copy;
 }
 
-/* Makes a table of these rows, in their order; NULL if out of memory. */
+/* Makes a table with copies of these rows, in their order; NULL if out of memory. */
 static struct target_pauses *target_pauses_make(const struct target_pause *rows, size_t count)
 {
     size_t bytes = 0;
@@ -188,7 +189,8 @@ void target_pauses_leave(struct target_pauses *pauses)
         free(pauses);
 }
 
-/* Makes a table of the rows in force, without that of the name, or with `put` in its place. */
+/* Makes a table of the pauses in force, except that with this name. If `put` is not NULL, it takes
+ * the place of that pause. */
 static enum error_code target_pauses_change(const struct target_pauses *pauses, struct wall now,
                                             struct bytes tenant, struct bytes name,
                                             const struct target_pause *put,
@@ -293,7 +295,7 @@ static bool target_pauses_is_text(struct bytes text)
     return utf8_is_text(text.data, text.data + text.size);
 }
 
-/* True if a target may have this name. */
+/* True if the text can be the name of a target. */
 static bool target_pauses_is_name(struct bytes text)
 {
     char room[TARGET_PAUSE_NAME_SIZE_MAX];
@@ -316,7 +318,7 @@ static struct bytes target_pauses_cut(struct bytes *rest, size_t size)
     return part;
 }
 
-/* Removes and decodes one row. */
+/* Decodes the first row and removes it from the bytes. */
 static bool target_pauses_decode_row(struct bytes *rest, struct target_pause *ret_row)
 {
     if (rest->size < PAUSES_ROW_SIZE)

@@ -32,7 +32,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define TARGET_PAUSES_MAX          4096 /* maximum for all tenants */
+#define TARGET_PAUSES_MAX          4096 /* maximum of pauses of all tenants */
 #define TARGET_PAUSES_TENANT_MAX   256
 #define TARGET_PAUSE_NOTE_SIZE_MAX 256
 #define TARGET_PAUSE_NAME_SIZE_MAX 320 /* a target with a longer name cannot be paused */
@@ -40,7 +40,7 @@
 struct target_pause {
     struct bytes tenant, name, note;
     struct wall since;
-    struct wall until; /* WALL_NEVER until it is resumed */
+    struct wall until; /* end of the pause; WALL_NEVER if only a client ends it */
 };
 
 struct target_pauses {
@@ -51,40 +51,41 @@ struct target_pauses {
 
 /* ---- names ---- */
 
-/* Returns the name of a target, in `room`; false if it is too long. */
+/* Returns the name of a target, written to `room`. False if it is too long. */
 bool target_pause_name(struct bytes text, const struct target *target,
                        char room[TARGET_PAUSE_NAME_SIZE_MAX], struct bytes *ret_name);
 
-/* Parses the client's name of a target: an origin without a path (a single / is allowed).
- * ERROR_INVALID with the reason, as a sentence about "it"; for a queue too, which has calls of
- * its own. */
+/* Parses a client's name of a target: an origin without a path (a single / is allowed).
+ * ERROR_INVALID has the reason, as a sentence about "it". Queues are also refused, because they are
+ * paused by other calls. */
 enum error_code target_pause_parse_name(struct bytes text, char room[TARGET_PAUSE_NAME_SIZE_MAX],
                                         struct bytes *ret_name, struct error *ret_error);
 
 /* ---- tables ---- */
 
-/* Makes a table without rows, with one holder, like every new table; NULL if out of memory. */
+/* Makes a table without rows; NULL if out of memory. Like every new table it has one holder. */
 struct target_pauses *target_pauses_create(void);
 
 /* Adds a holder. target_pauses_leave removes one, and frees the table after the last. */
 struct target_pauses *target_pauses_hold(struct target_pauses *pauses);
-void target_pauses_leave(struct target_pauses *pauses); /* NULL is allowed */
+void target_pauses_leave(struct target_pauses *pauses); /* NULL has no effect */
 
-/* Makes a table with this pause added or replaced; a replaced one keeps `since`. */
+/* Makes a table with this pause added. It replaces one with the same name, whose `since` is
+ * kept. */
 enum error_code target_pauses_put(const struct target_pauses *pauses, struct wall now,
                                   const struct target_pause *pause,
                                   struct target_pauses **ret_pauses);
 
-/* Makes a table without this pause. */
+/* Makes a table without the pause of this name. */
 enum error_code target_pauses_remove(const struct target_pauses *pauses, struct wall now,
                                      struct bytes tenant, struct bytes name,
                                      struct target_pauses **ret_pauses);
 
-/* Returns the row, even if its time is over; NULL if there is none. O(log rows). */
+/* Returns the pause, even if its time is over; NULL if there is none. O(log rows). */
 const struct target_pause *target_pauses_find(const struct target_pauses *pauses,
                                               struct bytes tenant, struct bytes name);
 
-/* Returns the row of a timer's target. */
+/* Returns the pause of the target of a timer; NULL if there is none. */
 const struct target_pause *target_pauses_of(const struct target_pauses *pauses, struct bytes tenant,
                                             struct bytes text, const struct target *target);
 
@@ -93,31 +94,32 @@ static inline bool target_pause_is_in_force(const struct target_pause *pause, st
     return pause && pause->until.ms > now.ms;
 }
 
-/* Appends the encoded table; check buffer_failed for lack of memory. */
+/* Appends the encoded table; buffer_failed tells if memory ran out. */
 void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out);
 enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **ret_pauses);
 
 /* ---- the board ---- */
 
-/* Publishes the present table. */
+/* Publishes the current table to other threads. */
 struct target_pause_board {
     pthread_mutex_t lock_;
     struct target_pauses *current_; /* NULL before the first table */
-    struct target_pauses *resets_;  /* likewise */
-    _Atomic uint64_t version;       /* incremented with each table; 0 before the first */
+    struct target_pauses *resets_;  /* reset targets; NULL before the first reset */
+    /* incremented with each table and each reset; 0 before the first */
+    _Atomic uint64_t version;
 };
 
 void target_pause_board_init(struct target_pause_board *board);
 void target_pause_board_deinit(struct target_pause_board *board);
 
-/* Takes the table and publishes it. */
+/* Publishes the table, and becomes its holder. */
 void target_pause_board_show(struct target_pause_board *board, struct target_pauses *pauses);
 
-/* Publishes targets that must be tried again at once: their holds that began at `since` or
- * before end. */
+/* Publishes targets that are to be tried again at once. That ends holds which began before, or at,
+ * the `since` of their row. */
 void target_pause_board_show_resets(struct target_pause_board *board, struct target_pauses *resets);
 
-/* Makes the caller a holder of the present table; NULL if there is none. */
+/* Makes the caller a holder of the current table. Returns NULL if there is none. */
 struct target_pauses *target_pause_board_take(struct target_pause_board *board,
                                               uint64_t *ret_version);
 struct target_pauses *target_pause_board_take_resets(struct target_pause_board *board);

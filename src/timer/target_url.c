@@ -10,7 +10,7 @@
  */
 #include "timer/target_parsers.h"
 
-#define TARGET_HOST_SIZE_MAX       253 /* of a DNS name, without a final dot */
+#define TARGET_HOST_SIZE_MAX       253 /* maximum size of a DNS name, without a final dot */
 #define TARGET_HOST_LABEL_SIZE_MAX 63  /* maximum size of a part between dots */
 
 static bool target_url_is_digit(char c)
@@ -38,8 +38,8 @@ static bool target_url_has_any(struct bytes text, char c)
     return text.size && memchr(text.data, c, text.size);
 }
 
-/* unreserved, sub-delims, ':' '@' '/' '?', as a table because most characters of a target are in
- * its path. */
+/* Characters allowed in path and query: unreserved, sub-delims, ':' '@' '/' '?'. A table is quick,
+ * and most characters of a target are in its path. */
 static const bool target_url_path_characters[256] = {
     ['0' ... '9'] = true, ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['-'] = true, ['.'] = true,
     ['_'] = true,         ['~'] = true,         ['!'] = true,         ['$'] = true, ['&'] = true,
@@ -48,7 +48,7 @@ static const bool target_url_path_characters[256] = {
     ['/'] = true,         ['?'] = true,
 };
 
-/* Checks path and query: the characters of the table, and % with two digits. */
+/* Checks that path and query have only characters of the table, and % followed by two digits. */
 static enum error_code target_url_check_path(struct bytes url, const char *at,
                                              struct error *ret_error)
 {
@@ -87,13 +87,13 @@ static bool target_url_parse_port(struct bytes port, uint16_t *ret_port)
     return value >= 1 && value <= UINT16_MAX;
 }
 
-/* True for parts of letters, digits, - and _ with single dots between them, and an optional dot
- * at the end. An IPv4 address is one of these. */
+/* True for labels of letters, digits, - and _, separated by single dots, with an optional dot at
+ * the end. Includes IPv4 addresses. */
 static bool target_url_is_name(struct bytes host)
 {
     if (host.size == 0 || host.size - (host.data[host.size - 1] == '.') > TARGET_HOST_SIZE_MAX)
         return false;
-    size_t label = 0; /* size of the present label */
+    size_t label = 0; /* size of the current label */
     for (size_t i = 0; i < host.size; i++) {
         char c = host.data[i];
 
@@ -111,7 +111,7 @@ static bool target_url_is_name(struct bytes host)
     return true;
 }
 
-/* True for four numbers of 0 to 255, as at the end of an IPv6 address. */
+/* True for an IPv4 address: four numbers of 0 to 255. */
 static bool target_url_is_ipv4(const char *at, const char *end)
 {
     for (int part = 0; part < 4; part++) {
@@ -129,8 +129,8 @@ static bool target_url_is_ipv4(const char *at, const char *end)
     return at == end;
 }
 
-/* True for eight groups of up to four digits, or fewer around one "::"; the last two may be an
- * IPv4 address. */
+/* True for an IPv6 address: eight groups of up to four digits, or fewer with one "::"; the last two
+ * groups may be an IPv4 address. */
 static bool target_url_is_ipv6(struct bytes text)
 {
     const char *at = text.data, *end = at + text.size;
@@ -169,7 +169,7 @@ static bool target_url_is_ipv6(struct bytes text)
     return gap ? groups <= 7 : groups == 8;
 }
 
-/* Parses "host" or "host:port". The port is unchanged if there is none. */
+/* Parses "host" or "host:port". Without a port, `ret_port` is unchanged. */
 static enum error_code target_url_parse_authority(struct bytes authority, struct bytes *ret_host,
                                                   uint16_t *ret_port, struct error *ret_error)
 {

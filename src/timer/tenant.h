@@ -12,7 +12,7 @@
 
 #define TENANT_SIZE_MAX 64
 
-/* True for 1 to TENANT_SIZE_MAX of A-Z a-z 0-9 . _ - */
+/* True if the name has 1 to TENANT_SIZE_MAX characters of A-Z a-z 0-9 . _ - */
 static inline bool tenant_is_valid(struct bytes name)
 {
     for (size_t i = 0; i < name.size; i++) {
@@ -25,7 +25,7 @@ static inline bool tenant_is_valid(struct bytes name)
     return name.size > 0 && name.size <= TENANT_SIZE_MAX;
 }
 
-/* Returns the key by which tenants take turns and have shares. */
+/* Returns the hash by which tenants take turns and have shares. */
 static inline uint64_t tenant_key(struct bytes name)
 {
     return random_mix(bytes_hash(0, name));

@@ -56,7 +56,7 @@ static struct tenant_counts_tenant *tenant_counts_find(const struct tenant_count
     return tenant;
 }
 
-/* The caller holds the lock. */
+/* Adds a tenant. The caller holds the lock. */
 static struct tenant_counts_tenant *tenant_counts_insert(struct tenant_counts *tenant_counts,
                                                          struct bytes name)
 {
@@ -64,7 +64,7 @@ static struct tenant_counts_tenant *tenant_counts_insert(struct tenant_counts *t
         &tenant_counts->buckets_[tenant_counts_bucket(name)];
     struct tenant_counts_tenant *tenant = tenant_counts_find(tenant_counts, name);
 
-    if (tenant) /* another thread was first */
+    if (tenant) /* another thread has added the tenant */
         return tenant;
     tenant = calloc(1, sizeof(*tenant));
     if (!tenant)
@@ -74,11 +74,12 @@ static struct tenant_counts_tenant *tenant_counts_insert(struct tenant_counts *t
     tenant->name_size = (uint8_t)name.size;
     memcpy(tenant->name, name.data, name.size);
     tenant->next_ = atomic_load(bucket);
-    atomic_store(bucket, tenant); /* complete before this store, because readers take no lock */
+    /* the tenant must be complete before this store, because readers take no lock */
+    atomic_store(bucket, tenant);
     return tenant;
 }
 
-/* Returns NULL if out of memory. */
+/* Returns the tenant, and adds it if needed. NULL if out of memory. */
 static struct tenant_counts_tenant *tenant_counts_get(struct tenant_counts *tenant_counts,
                                                       struct bytes name)
 {
@@ -118,9 +119,9 @@ bool tenant_counts_add(struct tenant_counts *tenant_counts, struct bytes name, i
     return true;
 }
 
-/* Returns how many timers the tenant may have here. All nodes know the reported counts. Nodes
- * that do not know each other's counts divide the rest, so that the sum stays within the limit,
- * except for rounding up. */
+/* Returns how many timers the tenant may have on this node. All nodes know the reported counts. The
+ * rest of the limit is divided among the nodes that do not know each other's counts. So the sum
+ * stays within the limit, except for rounding up. */
 static uint64_t tenant_counts_room(const struct tenant_counts *tenant_counts,
                                    const struct tenant_counts_tenant *tenant, uint64_t max)
 {
@@ -193,8 +194,8 @@ const struct tenant_counts_tenant *tenant_counts_take_changed(struct tenant_coun
     return tenant;
 }
 
-/* The cursor is a bucket's index and, above it, the number of its chain's elements that were
- * returned. */
+/* Returns the next tenant. The cursor is the index of a bucket and, in its upper bits, how many
+ * tenants of that bucket were returned. */
 static struct tenant_counts_tenant *tenant_counts_walk(const struct tenant_counts *tenant_counts,
                                                        size_t *cursor)
 {
@@ -247,7 +248,7 @@ uint64_t tenant_counts_live(const struct tenant_counts *tenant_counts, struct by
     return all;
 }
 
-/* Returns the used part of its limit. A tenant with an unknown limit is last. */
+/* Returns the part of its limit that the tenant has used, to sort by. 0 if its limit is unknown. */
 static double tenant_counts_nearness(const struct tenant_counts_tenant *tenant)
 {
     const uint64_t limit = atomic_load(&tenant->limit);

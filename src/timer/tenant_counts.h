@@ -36,15 +36,16 @@
 
 struct tenant_counts_tenant {
     struct tenant_counts_tenant *next_; /* next in its bucket; never changes */
-    struct list link_;                  /* on `changed_`; guarded by lock_ */
-    atomic_bool is_changed_;            /* whether it is on `changed_` */
+    struct list link_;                  /* in `changed_`; guarded by lock_ */
+    atomic_bool is_changed_;            /* true while it is in `changed_` */
     _Atomic uint64_t count;
-    _Atomic uint64_t limit;  /* its recent limit; 0 for none; TENANT_LIMIT_UNKNOWN */
+    /* last known limit; 0 if it has none; TENANT_LIMIT_UNKNOWN if no timer was admitted yet */
+    _Atomic uint64_t limit;
     _Atomic uint64_t others; /* live timers on other nodes, as last reported by them */
-    /* number of other nodes that report only some tenants, this one included */
+    /* number of other nodes that report only some tenants, and reported this one */
     _Atomic uint32_t named;
-    atomic_bool is_told; /* whether this node reported its count last time */
-    /* private to the thread of tenant_counts_hear: next `others` and `named` */
+    atomic_bool is_told; /* this node reported its count last time */
+    /* private to the thread of tenant_counts_hear: next values of `others` and `named` */
     uint64_t others_heard_;
     uint32_t named_heard_;
     uint8_t name_size;
@@ -53,10 +54,11 @@ struct tenant_counts_tenant {
 
 struct tenant_counts {
     pthread_mutex_t lock_;
-    struct list changed_;    /* guarded by lock_ */
-    _Atomic uint32_t nodes_; /* number of nodes that share the limits; 0 for this one alone */
-    _Atomic uint32_t full_;  /* number of other nodes that report only some tenants */
-    atomic_bool is_full_;    /* whether this node reports only some tenants */
+    struct list changed_; /* tenants with changed counts; guarded by lock_ */
+    /* number of nodes that share the limits, including this one; 0 without a cluster */
+    _Atomic uint32_t nodes_;
+    _Atomic uint32_t full_; /* number of other nodes that report only some of their tenants */
+    atomic_bool is_full_;   /* this node reports only some of its tenants */
     struct tenant_counts_tenant *_Atomic buckets_[TENANT_COUNTS_BUCKETS];
 };
 
@@ -66,13 +68,13 @@ void tenant_counts_deinit(struct tenant_counts *tenant_counts);
 /* Removes all counts. */
 void tenant_counts_clear(struct tenant_counts *tenant_counts);
 
-/* Returns false if out of memory; nothing changed. Always succeeds for a tenant that was counted
- * before. */
+/* Adds `change`, which may be negative. Returns false if out of memory; then nothing changed.
+ * Always succeeds for a tenant that was counted before. */
 bool tenant_counts_add(struct tenant_counts *tenant_counts, struct bytes tenant, int64_t change);
 
-/* Counts one more timer if the tenant then has at most `max` (0 for no limit): NONE, TOO_MANY or
- * NO_MEMORY. Exact for the timers of this node with any number of threads: the timer is counted
- * first, and uncounted if it is too many. */
+/* Counts one more timer if the tenant then has at most `max`; 0 means no limit. Returns NONE,
+ * TOO_MANY or NO_MEMORY. Exact for the timers of this node with any number of threads: the timer is
+ * counted first, and uncounted if that was too many. */
 enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct bytes tenant,
                                     uint64_t max);
 
@@ -82,34 +84,35 @@ void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes ten
 
 uint64_t tenant_counts_count(const struct tenant_counts *tenant_counts, struct bytes tenant);
 
-/* Returns the live timers here, and those reported by other nodes. */
+/* Returns the number of the tenant's live timers on this node, plus those that other nodes
+ * reported. */
 uint64_t tenant_counts_everywhere(const struct tenant_counts_tenant *tenant);
 
-/* Returns a tenant's live timers on all nodes. `all` are those of all tenants: the unnamed
- * tenant has what is left of them. O(tenants) for the unnamed one. */
+/* Returns the number of a tenant's live timers on all nodes. `all` is the number of all tenants'
+ * live timers; the unnamed tenant has those that no other has. O(tenants) for the unnamed
+ * tenant. */
 uint64_t tenant_counts_live(const struct tenant_counts *tenant_counts, struct bytes tenant,
                             uint64_t all);
 
-/* Chooses the tenants to report to other nodes, sorted by name: each with timers that may have a
- * limit, or those nearest to their limits. Returns how many. */
+/* Chooses the tenants to report to other nodes, sorted by name: all tenants with timers that may
+ * have a limit, or those nearest to their limits. Returns their number. */
 size_t tenant_counts_tell(struct tenant_counts *tenant_counts,
                           const struct tenant_counts_tenant *ret_told[TENANT_COUNTS_TOLD_MAX]);
 
-/* Takes the report that another node has `count` timers of the tenant; `is_full`: it reports
- * only some tenants. Returns false if out of memory. It counts after the next
- * tenant_counts_heard. */
+/* Handles the report of another node that it has `count` timers of the tenant. `is_full` means that
+ * the node reports only some of its tenants. Returns false if out of memory. The report counts from
+ * the next tenant_counts_heard on. */
 bool tenant_counts_hear(struct tenant_counts *tenant_counts, struct bytes tenant, uint64_t count,
                         bool is_full);
 
-/* Ends a round of reports: `nodes` share the limits, including this one; `full` others report
- * only some tenants. */
+/* Ends a round of reports. `nodes` share the limits, including this one; `full` of the others
+ * report only some of their tenants. */
 void tenant_counts_heard(struct tenant_counts *tenant_counts, uint32_t nodes, uint32_t full);
 
-/* Returns the tenants whose counts changed since they were last returned, one at a time; NULL at
- * the end. */
+/* Returns a tenant whose count changed since it was last returned; NULL if there is none. */
 const struct tenant_counts_tenant *tenant_counts_take_changed(struct tenant_counts *tenant_counts);
 
-/* Walks all tenants in no order: start with *cursor 0; NULL at the end. */
+/* Walks all tenants in no order. The first call has *cursor 0; NULL is the end. */
 const struct tenant_counts_tenant *tenant_counts_next(const struct tenant_counts *tenant_counts,
                                                       size_t *cursor);
 

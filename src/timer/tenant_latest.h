@@ -20,13 +20,13 @@
 #include "timer/tenant.h"
 
 struct tenant_latest_owner {
-    struct list link_;  /* in the class of its amount */
+    struct list link_;  /* in the list of the class of its amount */
     struct list things; /* oldest first */
     uint64_t key;       /* tenant_key */
     uint64_t amount;
 };
 
-/* Place of a thing. All zero if it has none. */
+/* Place of a thing in the lists; all zero if it is in none. */
 struct tenant_latest_place {
     struct list link_;
     struct tenant_latest_owner *owner_;
@@ -34,29 +34,29 @@ struct tenant_latest_place {
 };
 
 struct tenant_latest {
-    uint64_t amount;          /* of all */
+    uint64_t amount;          /* sum of the amounts of all tenants */
     struct map owners_;       /* key -> owner */
-    struct list classes_[65]; /* owners, by the number of bits of their amounts */
+    struct list classes_[65]; /* lists of owners by the number of bits of their amounts */
     struct tenant_latest_owner others_;
 };
 
 void tenant_latest_init(struct tenant_latest *latest);
 
-/* Forgets all. */
+/* Removes all things. */
 void tenant_latest_deinit(struct tenant_latest *latest);
 
-/* Adds the newest thing of a tenant. */
+/* Adds a thing as the newest of a tenant. */
 void tenant_latest_add(struct tenant_latest *latest, uint64_t tenant,
                        struct tenant_latest_place *place, uint64_t amount);
 
 void tenant_latest_remove(struct tenant_latest *latest, struct tenant_latest_place *place);
 
-/* Returns the one to drop first: the oldest of a tenant that has more than half of what any other
- * has. NULL if there is none. */
+/* Returns the thing to drop first: the oldest of a tenant that has more than half of what any other
+ * has. NULL if there are no things. */
 struct tenant_latest_place *tenant_latest_first(const struct tenant_latest *latest);
 
-/* Returns the next newer thing of the same owner, which is the same tenant unless memory was short.
- * NULL if there is none. */
+/* Returns the next newer thing of the same owner; NULL if there is none. The owner is the same
+ * tenant, unless memory was short. */
 static inline struct tenant_latest_place *
 tenant_latest_next(const struct tenant_latest_place *place)
 {

@@ -30,7 +30,7 @@ struct tenant_pot_share {
 struct tenant_pot {
     uint64_t max;
     bool is_divided;
-    _Atomic uint64_t held; /* by all */
+    _Atomic uint64_t held; /* sum of what all tenants hold */
     pthread_mutex_t lock_; /* held while a tenant is added */
     struct tenant_pot_share others_;
     struct tenant_pot_share *_Atomic buckets_[TENANT_POT_BUCKETS];
@@ -41,19 +41,20 @@ enum tenant_pot_division { TENANT_POT_WHOLE, TENANT_POT_DIVIDED };
 void tenant_pot_init(struct tenant_pot *pot, uint64_t max, enum tenant_pot_division division);
 void tenant_pot_deinit(struct tenant_pot *pot);
 
-/* Takes the amount, and returns the share that counts it; NULL if the tenant may not have it. */
+/* Takes the amount and returns the share that counts it. NULL if the tenant may not have that
+ * much. */
 struct tenant_pot_share *tenant_pot_take(struct tenant_pot *pot, uint64_t tenant, uint64_t amount);
 
-/* Takes the amount in any case, for things that cannot be refused. */
+/* Takes the amount without a limit, for things that cannot be refused. */
 struct tenant_pot_share *tenant_pot_force(struct tenant_pot *pot, uint64_t tenant, uint64_t amount);
 
-/* Gives back an amount. `share` may be NULL if `amount` is 0. */
+/* Gives an amount back. `share` may be NULL if `amount` is 0. */
 void tenant_pot_give(struct tenant_pot *pot, struct tenant_pot_share *share, uint64_t amount);
 
-/* Gives back all that is held. Only one thread at a time may give back to this pot. */
+/* Gives back all that is held. No other thread may give back to this pot at the same time. */
 void tenant_pot_empty(struct tenant_pot *pot);
 
-/* True if the tenant holds no more than it may. */
+/* True if the tenant holds no more than its share allows. */
 bool tenant_pot_has_room(struct tenant_pot *pot, uint64_t tenant);
 
 #endif

@@ -13,33 +13,34 @@
 struct tenant_tally {
     uint64_t key; /* tenant_key */
     uint64_t bytes, count;
-    bool is_below; /* scratch field of tenant_tallies_level */
+    bool is_below; /* used within tenant_tallies_level */
 };
 
 struct tenant_tallies {
-    struct map tenants;         /* key -> tally */
-    struct tenant_tally others; /* things for which there was no memory */
-    uint64_t bytes, count;      /* sums of all */
+    struct map tenants; /* key -> tally */
+    /* things that could not be counted by tenant, because memory was out */
+    struct tenant_tally others;
+    uint64_t bytes, count; /* sums over all tenants */
 };
 
 void tenant_tallies_init(struct tenant_tallies *tallies);
 
-/* Forgets all. */
+/* Removes all tallies. */
 void tenant_tallies_clear(struct tenant_tallies *tallies);
 
 void tenant_tallies_add(struct tenant_tallies *tallies, struct bytes tenant, uint64_t bytes);
 
-/* Subtracts at most the count and the bytes that the tenant has. */
+/* Subtracts a thing, at most what is counted for the tenant. */
 void tenant_tallies_subtract(struct tenant_tallies *tallies, struct bytes tenant, uint64_t bytes);
 
-/* Returns the bytes of the tenant's things. */
+/* Returns how many bytes the tenant's things take. */
 uint64_t tenant_tallies_bytes(const struct tenant_tallies *tallies, struct bytes tenant);
 
-/* Returns the level down to which the tenants with more have to come, so that all together have no
- * more than `max` (max-min fairness). O(tenants) for each round, of which there are few. */
+/* Returns the level to which tenants that have more must be reduced, so that all together have at
+ * most `max` (max-min fairness). A few rounds of O(tenants). */
 uint64_t tenant_tallies_level(struct tenant_tallies *tallies, uint64_t max);
 
-/* For tests: aborts unless the sums are right. */
+/* For tests: aborts unless the sums are correct. */
 void tenant_tallies_check(const struct tenant_tallies *tallies);
 
 #endif

@@ -34,8 +34,8 @@ void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE
     uint64_t high = id->first.ms << 16 | id->partition, low = id->serial;
 
     assert(id->first.ms <= ID_FIRST_MAX);
-    /* 12 characters of the upper 60 bits, one of the bits between, 12 of the lower 60 bits but
-     * one, and the last 3 bits padded to 5. */
+    /* The digits are 12 of the upper 60 bits, one of the 5 bits between, 12 of the following 60
+     * bits, and one of the last 3 bits, padded to 5. */
     for (unsigned i = 0; i < 12; i++)
         ret_text[i] = id_digits[high >> (59 - 5 * i) & 31];
     ret_text[12] = id_digits[(high << 1 & 30) | low >> 63];
@@ -113,7 +113,7 @@ static struct bytes timer_place_text(char **at, struct bytes text)
     return placed;
 }
 
-/* Allocates a timer, uninitialised except for texts and footprint. */
+/* Allocates a timer and copies its texts. Only texts and footprint are initialized. */
 static struct timer *timer_place(const struct timer_texts *texts)
 {
     size_t size = sizeof(struct timer) + timer_texts_size(texts);
@@ -129,7 +129,7 @@ static struct timer *timer_place(const struct timer_texts *texts)
     return timer;
 }
 
-/* `target` is parsed from texts->target. */
+/* Copies a timer with other texts; `target` was parsed from texts->target. */
 static struct timer *timer_copy_parsed(const struct timer *timer, const struct timer_texts *texts,
                                        const struct target *target)
 {

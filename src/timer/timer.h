@@ -23,8 +23,8 @@
 /* ---- the id ---- */
 
 struct timer_id {
-    struct wall first;  /* position at creation: 48 bits of milliseconds */
-    uint16_t partition; /* the owner */
+    struct wall first;  /* position at creation, in milliseconds; 48 bits */
+    uint16_t partition; /* partition that has the timer */
     uint64_t serial;    /* unique within the partition: 24 bits of epoch, 40 bits of counter */
 };
 
@@ -36,7 +36,7 @@ struct timer_id {
 /* Writes the 26 characters; texts sort as (first, partition, serial). */
 void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE]);
 
-/* Appends them as a value of JSON; `name` as in base/json_write.h. */
+/* Appends the id as a JSON string; `name` as in base/json_write.h. */
 void timer_id_put(struct buffer *out, const char *name, const struct timer_id *id);
 
 /* Parses exactly what timer_id_format writes; anything else is ERROR_NOT_FOUND. */
@@ -49,7 +49,7 @@ static inline bool timer_id_equal(const struct timer_id *a, const struct timer_i
 
 /* ---- the timer ---- */
 
-/* X(name, text): the words of the API and of the metrics. */
+/* X(name, text): the texts are those of the API and of the metrics. */
 #define TIMER_STATE_LIST(X)     \
     X(SCHEDULED, "scheduled")   \
     X(DELIVERING, "delivering") \
@@ -67,25 +67,26 @@ enum timer_state {
 
 const char *timer_state_text(enum timer_state state);
 
-/* True if fired, cancelled or dead: nothing more will happen. */
+/* True if the timer was fired or cancelled, or is dead. */
 static inline bool timer_is_final(enum timer_state state)
 {
     return state >= TIMER_FIRED && state <= TIMER_DEAD;
 }
 
-/* True if its row has payload, headers, content type, watch, schedule, trace, on_dead and
- * on_success: while it lives, and as a dead letter, which may be redriven. */
+/* True if the row of a timer in this state has payload, headers, content type, watch, schedule,
+ * trace, on_dead and on_success. That is so while it lives, and in a dead letter, which may be
+ * redriven. */
 static inline bool timer_keeps_content(enum timer_state state)
 {
     return !timer_is_final(state) || state == TIMER_DEAD;
 }
 
 struct retry_policy {
-    uint32_t attempts_max; /* 1 .. 100 */
-    uint64_t base_ms;      /* first back-off, before jitter */
-    uint64_t cap_ms;       /* longest back-off */
-    uint64_t timeout_ms;   /* limit of one attempt */
-    /* time after which a firing with a failing target is given up; 0 for no limit */
+    uint32_t attempts_max; /* maximum of attempts, 1 .. 100 */
+    uint64_t base_ms;      /* first back-off, before the random part */
+    uint64_t cap_ms;       /* maximum back-off */
+    uint64_t timeout_ms;   /* time limit of one attempt */
+    /* time for which a target may fail until the firing is given up; 0 means no limit */
     uint64_t give_up_ms;
 };
 
@@ -129,22 +130,23 @@ struct timer_texts {
 
 struct timer {
     struct timer_id id;
-    struct wall due; /* due time by the client */
-    /* time of its next action, and position of its row: due, or the next attempt; PAUSED: end of
-     * the pause (storage.h) */
+    struct wall due; /* due time, as the client sees it */
+    /* time of the next action, which is the position of the row: `due`, or the next attempt.
+     * PAUSED: end of the pause (storage.h) */
     struct wall at;
-    struct wall created; /* time of its acceptance */
-    struct wall ended;   /* time of its end; 0 while it lives */
+    struct wall created; /* time at which the service accepted the timer */
+    struct wall ended;   /* time at which the timer became final; 0 while it lives */
     struct wall paused;  /* PAUSED: begin of the pause; otherwise 0 */
-    struct wall failing; /* time since when its target fails for this firing; 0 if it does not */
-    uint32_t version;    /* 1 at creation, incremented with each change */
-    uint32_t attempts;   /* deliveries begun and answered (or timed out) */
+    /* time since when the target has failed for this firing; 0 if it does not fail */
+    struct wall failing;
+    uint32_t version;  /* 1 at creation, incremented with each change */
+    uint32_t attempts; /* number of deliveries that were begun and have an outcome */
     enum timer_state state;
     struct retry_policy retry;
     struct timer_texts texts;
     struct target target; /* texts.target, parsed */
     size_t footprint;     /* memory of this timer in bytes, including the struct */
-    struct timer *next;   /* for the owner: chains timers without an allocation */
+    struct timer *next;   /* for the owner: next timer in a chain */
 };
 
 /* Makes a timer with copies of `texts`, the default retry policy and version 1; everything else
@@ -154,38 +156,40 @@ struct timer *timer_alloc(const struct timer_texts *texts);
 /* Like timer_alloc, with a target that the caller has parsed from texts->target. */
 struct timer *timer_alloc_parsed(const struct timer_texts *texts, const struct target *target);
 
-/* Copies `timer` with `texts` instead of its own, in no chain. The target is parsed again only
- * if its text differs, or `timer` is a view of a record without one. NULL if out of memory. */
+/* Copies `timer` with `texts` instead of its own. The copy is in no chain. The target is parsed
+ * again only if its text differs, or if `timer` is a view of a record without one. NULL if out of
+ * memory. */
 struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts);
 
-/* Copies a PAUSED timer in its next version, which continues as if the service had been down:
- * due as before, and at once if that has passed. NULL if out of memory. */
+/* Copies a PAUSED timer as its next version, which is no longer paused: due as before, and at once
+ * if that time has passed. NULL if out of memory. */
 struct timer *timer_resumed(const struct timer *timer, struct wall now);
 
 void timer_free(struct timer *timer);
 
-/* Fields of a timer that a patch sets. */
+/* Fields that a patch of a timer can set. */
 enum timer_patch_field {
     PATCH_NOTHING = 0,
     PATCH_DUE = 1 << 0,
     PATCH_TARGET = 1 << 1,
-    PATCH_PAYLOAD = 1 << 2, /* with content_type */
+    PATCH_PAYLOAD = 1 << 2, /* also content_type */
     PATCH_HEADERS = 1 << 3,
     PATCH_LABELS = 1 << 4,
     PATCH_RETRY = 1 << 5,
     PATCH_WATCH = 1 << 6,
-    PATCH_SCHEDULE = 1 << 7, /* a patch that moves the next firing has PATCH_DUE, too */
+    PATCH_SCHEDULE = 1 << 7, /* if the patch moves the next firing, it also has PATCH_DUE */
     PATCH_ON_DEAD = 1 << 8,
     PATCH_ON_SUCCESS = 1 << 9,
-    PATCH_METHOD = 1 << 10, /* the last */
+    PATCH_METHOD = 1 << 10, /* highest bit in use */
 };
 
-/* Replaces the texts of `fields` in `texts` by those of `values`, which are borrowed. A target that
- * gets no webhook removes the method. */
+/* Replaces the texts of `fields` in `texts` by those of `values`, which are borrowed. If the new
+ * target is no webhook, the method is removed. */
 void timer_texts_patch(struct timer_texts *texts, uint32_t fields,
                        const struct timer_texts *values);
 
-/* True if such a patch changes no text; with all fields: if two creates ask for equal texts. */
+/* True if a patch with these values would change no text. With all fields: true if two creates ask
+ * for equal texts. */
 bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,
                       const struct timer_texts *values);
 
@@ -197,19 +201,19 @@ static inline struct bytes timer_target_origin(const struct timer *timer)
     return target_origin(timer->texts.target, &timer->target);
 }
 
-/* Returns what the target names: a host, a broker connection, or a queue. */
+/* Returns the host, broker connection or queue of the target. */
 static inline struct bytes timer_target_name(const struct timer *timer)
 {
     return target_slice(timer->texts.target, timer->target.name);
 }
 
-/* True if its deliveries are leased by workers, not sent. */
+/* True if workers lease its deliveries, instead of a sender sending them. */
 static inline bool timer_is_pulled(const struct timer *timer)
 {
     return target_sharing(&timer->target) == TARGET_SHARES_WORKERS;
 }
 
-/* Returns the origin as the API shows it: of a queue, the target without its priority. */
+/* Returns the origin as the API shows it. For a queue that is the target without its priority. */
 static inline struct bytes timer_shown_origin(const struct timer *timer)
 {
     const struct target *target = &timer->target;
@@ -224,8 +228,8 @@ bool retry_policy_equal(const struct retry_policy *a, const struct retry_policy 
 /* Returns the pause after `attempts` failed attempts (from 1), in milliseconds: exponential
  * back-off with full jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
  * 2015). It is uniform between 0 and min(cap, base * 2^(attempts - 1)), so that many timers that
- * failed together do not return together. What the receiver asked for (`retry_after_ms`) is the
- * minimum, up to a day; never below 1, so that a retry is never at once. */
+ * failed together do not return together. The minimum is `retry_after_ms`, for which the receiver
+ * asked, up to a day; and at least 1, so that a retry is never at once. */
 uint64_t retry_delay_ms(const struct retry_policy *policy, uint32_t attempts,
                         uint64_t retry_after_ms, struct random *random);
 
