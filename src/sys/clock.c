@@ -5,7 +5,8 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
-/* The kernel counts nanoseconds since 1970 in 63 bits: until 2262. */
+/* Latest alarm in seconds since 1970. The kernel counts nanoseconds in 63 bits, which end in
+ * 2262. */
 #define ALARM_S_END UINT64_C(9000000000)
 
 static struct timespec clock_read(clockid_t clock)
@@ -60,7 +61,9 @@ struct instant instant_boot_now(void)
 struct wall instant_wall(struct instant instant)
 {
     struct wall now =
-        wall_now(); /* first, so that the time until the other clock is read counts as passed */
+        /* The wall clock is read first, so that the time until the other clock is read counts as
+         * passed. */
+        wall_now();
 
     return wall_add(now, instant_since_ns(instant_now(), instant) / 1000000);
 }
@@ -98,7 +101,7 @@ void clock_alarm_set(struct clock_alarm *alarm, struct wall at)
     struct itimerspec when = {
         .it_value = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(at.ms % 1000 * 1000000 + 1)}};
 
-    /* Setting it makes it unreadable. It reports a change of the clock since the last setting,
-     * and is set nevertheless. */
+    /* Setting the timer makes the descriptor unreadable. The call reports an error if the clock was
+     * changed since the last setting, but it sets the timer even then. */
     timerfd_settime(alarm->fd_, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, NULL);
 }

@@ -79,7 +79,7 @@ static int disk_write(const struct disk_calls *disk, int file, uint64_t at, stru
     return 0;
 }
 
-/* Repeats an interrupted sync, which has not failed, so no write was lost. */
+/* A sync that a signal interrupts is repeated: it has not failed, so no write was lost. */
 static int disk_sync(const struct disk_calls *disk, int file)
 {
     (void)disk;

@@ -13,33 +13,33 @@
 
 enum disk_access {
     DISK_READ,
-    DISK_WRITE, /* an existing file, also for reading */
-    DISK_MAKE,  /* a new file, for its owner only; an existing one is emptied */
+    DISK_WRITE, /* opens an existing file for writing and reading */
+    DISK_MAKE,  /* makes a file that only its owner can access, and empties an existing one */
 };
 
 struct disk_calls {
-    void *state; /* for other implementations than the system's */
+    void *state; /* for implementations other than the system's */
 
     int (*open)(const struct disk_calls *disk, const char *path, enum disk_access access,
                 int *ret_file);
     void (*close)(const struct disk_calls *disk, int file);
     int (*size)(const struct disk_calls *disk, int file, uint64_t *ret_bytes);
 
-    /* Reads up to `size` bytes at `at`; fewer only at the end of the file. */
+    /* Reads `size` bytes at `at`; fewer only if the file ends there. */
     int (*read)(const struct disk_calls *disk, int file, uint64_t at, void *to, size_t size,
                 size_t *ret_size);
 
-    /* A failure may leave a part written. */
+    /* Writes bytes at `at`. After a failure a part may have been written. */
     int (*write)(const struct disk_calls *disk, int file, uint64_t at, struct bytes bytes);
 
-    /* Makes contents and size durable. After a failure the state of the writes since the last
-     * success is unknown. */
+    /* Makes contents and size durable. After a failure it is unknown which writes since the last
+     * success are durable. */
     int (*sync)(const struct disk_calls *disk, int file);
 
     int (*rename)(const struct disk_calls *disk, const char *from, const char *to);
     int (*remove)(const struct disk_calls *disk, const char *path);
 
-    /* Makes new, changed and removed names of the folder durable. */
+    /* Makes changes of names in the folder durable. */
     int (*sync_folder)(const struct disk_calls *disk, const char *path);
 
     /* See files_make_folder and files_list. */
@@ -53,7 +53,8 @@ struct disk_calls {
 /* Returns the disk of the operating system, which has no state. */
 const struct disk_calls *disk_system(void);
 
-/* Makes an error of `errno_value`: ERROR_DISK_FULL, ERROR_NO_MEMORY or ERROR_IO. */
+/* Sets an error for `errno_value` and returns its code: ERROR_DISK_FULL, ERROR_NO_MEMORY or
+ * ERROR_IO. */
 enum error_code disk_failed(int errno_value, const char *verb, const char *path,
                             struct error *ret_error);
 

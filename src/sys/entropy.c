@@ -9,7 +9,7 @@ enum error_code entropy_fill(void *to, size_t size)
 {
     char *at = to;
 
-    /* Above 256 bytes the kernel may return less than requested. */
+    /* The kernel may return fewer bytes than requested if they are more than 256. */
     while (size) {
         ssize_t got = getrandom(at, size, 0);
 

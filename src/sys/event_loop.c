@@ -12,7 +12,7 @@ enum { EVENTS_MAX = 256 };
 
 enum error_code event_loop_init(struct event_loop *loop)
 {
-    /* Edge-triggered: each write is reported, and none needs to be read. */
+    /* With EPOLLET each write is reported, so the eventfd need not be read. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {.ptr = NULL}};
 
     loop->epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -49,7 +49,7 @@ void event_loop_wake(struct event_loop *loop)
         eventfd_write(loop->wake_, 1);
 }
 
-/* True on the thread of the loop's turns. */
+/* True if called on the thread that runs the loop's turns. */
 static bool event_loop_is_here(const struct event_loop *loop)
 {
     return loop->has_thread_ && pthread_equal(loop->thread_, pthread_self());
@@ -83,7 +83,7 @@ static void event_loop_take_joining(struct event_loop *loop)
     pthread_mutex_unlock(&loop->lock_);
 }
 
-/* Makes the kernel watch for the wanted events. Sets `watched_` first, because the source may
+/* Tells the kernel which events to watch for. `watched_` is set first, because the source may
  * become ready on the loop's thread during the call. */
 static bool event_loop_set(struct event_loop *loop, struct event_source *source)
 {
@@ -129,7 +129,7 @@ int event_loop_close(struct event_loop *loop, int fd, struct event_source *sourc
 
 /* ---- turns ---- */
 
-/* Returns how long no task has something to do. */
+/* Returns for how many nanoseconds no task will have anything to do. */
 static uint64_t event_loop_wait_ns(struct event_loop *loop)
 {
     uint64_t wait_ns = atomic_load(&loop->has_joining_) ? 0 : UINT64_MAX;
@@ -144,7 +144,7 @@ static uint64_t event_loop_wait_ns(struct event_loop *loop)
     return wait_ns;
 }
 
-/* Calls epoll_wait with nanoseconds where the kernel can (Linux 5.11). */
+/* Calls epoll_wait, with a time-out in nanoseconds if the kernel supports it (Linux 5.11). */
 static int event_loop_poll(struct event_loop *loop, struct epoll_event events[EVENTS_MAX],
                            uint64_t wait_ns)
 {
@@ -162,7 +162,7 @@ static int event_loop_poll(struct event_loop *loop, struct epoll_event events[EV
     return epoll_wait(loop->epoll_, events, EVENTS_MAX, wait_ms < INT32_MAX ? (int)wait_ms : -1);
 }
 
-/* `ready` may free the source. */
+/* Calls `ready`, which may free the source. */
 static void event_loop_handle(struct event_loop *loop, struct event_source *source, uint32_t events)
 {
     const uint32_t heard = source->wanted_ ? source->wanted_ | EPOLLERR | EPOLLHUP : 0;

@@ -40,52 +40,53 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-/* Embed it beside the descriptor. Zeroed except for `ready`. */
+/* A descriptor that the loop watches. Embed it, all zero except for `ready`. */
 struct event_source {
-    void (*ready)(struct event_source *source, uint32_t events); /* EPOLLIN, ... */
+    /* `events` are bits such as EPOLLIN */
+    void (*ready)(struct event_source *source, uint32_t events);
     int fd_;
-    /* events that the caller wants; events that the kernel watches, 0 for none */
+    /* events that the caller wants; events that the kernel watches for, 0 if none */
     uint32_t wanted_, watched_;
 };
 
-/* Embed it, and fill in the callbacks. */
+/* A task of the loop. Embed it, and set the functions. */
 struct event_task {
     struct list link_;
     void (*begin)(struct event_task *task); /* may be NULL */
     void (*end)(struct event_task *task);
-    /* Returns how long the task has nothing to do if no event comes. 0 for a turn at once,
-     * UINT64_MAX for no limit. */
+    /* Returns for how many nanoseconds the task has nothing to do if no event comes. 0 asks for a
+     * turn at once, UINT64_MAX means no limit. */
     uint64_t (*wait_ns)(struct event_task *task);
 };
 
 struct event_loop {
-    int epoll_, wake_; /* an eventfd */
+    int epoll_, wake_; /* descriptors of epoll and of an eventfd */
     atomic_bool is_asleep_;
     atomic_bool has_joining_;
-    atomic_uint set_count_; /* orders what other threads write before their event_loop_watch */
+    atomic_uint set_count_; /* orders writes of other threads before their event_loop_watch */
     pthread_mutex_t lock_;
-    struct list joining_; /* of struct event_task; guarded by lock_ */
+    struct list joining_; /* tasks that have joined and had no turn yet; guarded by lock_ */
     struct list tasks_;
     struct instant now_;
-    struct epoll_event *events_; /* events of this turn that are not handled yet */
+    struct epoll_event *events_; /* events of this turn that were not handled yet */
     int event_count_;
     bool has_thread_;
-    pthread_t thread_; /* thread of the turns, after the first one */
+    pthread_t thread_; /* thread that runs the turns; valid after the first turn */
 };
 
-/* ERROR_IO if the process has no descriptor left. */
+/* Returns ERROR_IO if the process has no descriptor left. */
 enum error_code event_loop_init(struct event_loop *loop);
 void event_loop_deinit(struct event_loop *loop);
 
-/* Adds a task, whose first turn is soon, before that of any source watched later. */
+/* Adds a task. Its first turn comes soon, and before that of any source that is watched later. */
 void event_loop_join(struct event_loop *loop, struct event_task *task);
 
-/* Removes a task, within its `end`: it gets no more calls. */
+/* Removes a task. Called within its `end`; it gets no more calls. */
 void event_loop_leave(struct event_loop *loop, struct event_task *task);
 
-/* Calls `ready` for these events of the descriptor, and for EPOLLERR and EPOLLHUP, until the
- * source is closed or ignored. Another call replaces the events; 0 for none. Returns false with
- * errno if the kernel does not watch for all of them. */
+/* Calls `ready` when the descriptor has one of these events, EPOLLERR or EPOLLHUP, until the source
+ * is closed or ignored. A later call replaces the events; 0 means none. Returns false, with errno,
+ * if the kernel does not watch for all of them. */
 bool event_loop_watch(struct event_loop *loop, int fd, struct event_source *source,
                       uint32_t events);
 
@@ -95,13 +96,13 @@ void event_loop_ignore(struct event_loop *loop, struct event_source *source);
 /* Like event_loop_ignore, and closes the descriptor. Returns the result of close(). */
 int event_loop_close(struct event_loop *loop, int fd, struct event_source *source);
 
-/* Waits, and runs a turn. */
+/* Waits until there is something to do, and runs a turn. */
 void event_loop_turn(struct event_loop *loop);
 
-/* Ends the present or next wait. */
+/* Ends the current or next wait. */
 void event_loop_wake(struct event_loop *loop);
 
-/* Returns the begin of the turn. On the loop's thread. */
+/* Returns when the turn began. On the loop's thread only. */
 static inline struct instant event_loop_now(const struct event_loop *loop)
 {
     return loop->now_;

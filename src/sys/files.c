@@ -27,7 +27,7 @@ static enum error_code files_failed(struct error *ret_error, const char *verb, c
     return error_set(ret_error, ERROR_IO, "%s %s: %s", verb, path, strerror(errno));
 }
 
-/* Syncs the folder of a new name, which is durable only then. */
+/* Syncs the folder of a new name. Only then is the name durable. */
 static bool files_sync_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -45,13 +45,15 @@ static bool files_sync_parent(const char *path)
     return is_synced;
 }
 
-/* Parent folders may be out of reach of a sync. */
+/* True if the error means that this user cannot sync a parent folder, which is then left to its
+ * owner. */
 static bool files_is_not_ours_to_sync(int error)
 {
     return error == EACCES || error == EINVAL || error == EROFS;
 }
 
-/* An existing folder may have been made by a process that was killed before it synced it. */
+/* A folder that exists may have been made by a process that was killed before it synced the parent.
+ * So the parent is synced in any case. */
 static enum error_code files_make_one(const char *path, struct error *ret_error)
 {
     bool is_new = mkdir(path, 0700) == 0;
@@ -137,8 +139,8 @@ enum error_code files_read(const char *path, size_t size_max, struct buffer *buf
 enum error_code files_read_regular(const char *path, size_t size_max, struct buffer *buffer,
                                    struct error *ret_error)
 {
-    const int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* waits for no writer of a pipe */
+    /* O_NONBLOCK: opening a pipe must not wait for its writer */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat info;
 
     if (fd >= 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -236,7 +238,8 @@ enum error_code files_list(const char *path,
     return ERROR_NONE;
 }
 
-/* Reads until `size` bytes are read or the file ends. Returns -1 on an error. */
+/* Reads until `size` bytes were read or the file ends. Returns the number of bytes; -1 on an
+ * error. */
 static ssize_t files_read_block(int fd, char *to, size_t size)
 {
     size_t have = 0;
@@ -327,7 +330,7 @@ enum error_code files_link(const char *path, const char *second, struct error *r
                                      : files_failed(ret_error, "sync the folder of", second);
 }
 
-/* Finds the owner for files_give_folder. */
+/* Returns the owner to whom files_give_folder gives the files. */
 static bool files_find_owner(int folder, struct stat *ret_info)
 {
     return fstat(folder, ret_info) == 0 &&

@@ -40,7 +40,7 @@ void mailbox_deinit(struct mailbox *mailbox)
         close(mailbox->fd_);
 }
 
-/* Locks the mailbox, and returns whether the reader may be asleep. */
+/* Locks the mailbox. Returns true if the reader may be asleep. */
 static bool mailbox_lock(struct mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->lock_);
@@ -50,12 +50,12 @@ static bool mailbox_lock(struct mailbox *mailbox)
 /* Unlocks the mailbox, and wakes the reader if `was_empty`. */
 static void mailbox_unlock(struct mailbox *mailbox, bool was_empty)
 {
-    /* Within the lock, here and in mailbox_take, so that the descriptor is readable exactly
-     * while there is something to take. */
+    /* Written under the lock, as in mailbox_take, so that the descriptor is readable exactly while
+     * there is something to take. */
     if (was_empty && !mailbox->loop_)
         eventfd_write(mailbox->fd_, 1);
     pthread_mutex_unlock(&mailbox->lock_);
-    /* Outside of the lock, because the woken reader would wait for it. */
+    /* After unlocking, because the reader that wakes up would wait for the lock. */
     if (was_empty && mailbox->loop_)
         event_loop_wake(mailbox->loop_);
 }
@@ -113,6 +113,6 @@ void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns)
                                .tv_nsec = (long)(timeout_ns % 1000000000)};
     struct pollfd wanted = {.fd = mailbox->fd_, .events = POLLIN};
 
-    assert(!mailbox->loop_ && mailbox->fd_ >= 0); /* a mailbox in a loop has no descriptor */
+    assert(!mailbox->loop_ && mailbox->fd_ >= 0); /* a mailbox of a loop has no descriptor */
     ppoll(&wanted, 1, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
 }

@@ -21,15 +21,16 @@
 struct mailbox {
     pthread_mutex_t lock_;
     struct list messages_; /* guarded by lock_ */
-    bool is_woken_;        /* mailbox_wake was called since the last take; guarded by lock_ */
-    int fd_; /* an eventfd: readable while there are messages, or is_woken_; -1 in a loop */
-    struct event_loop *loop_; /* loop that is woken instead; or NULL */
+    bool is_woken_;        /* mailbox_wake was called after the last take; guarded by lock_ */
+    int fd_; /* eventfd, readable while there are messages or is_woken_ is set; -1 with a loop */
+    /* loop that is woken instead of the descriptor; NULL if there is none */
+    struct event_loop *loop_;
 };
 
-/* ERROR_IO if the process has no file descriptor left. */
+/* Returns ERROR_IO if the process has no file descriptor left. */
 enum error_code mailbox_init(struct mailbox *mailbox);
 
-/* Makes a mailbox of a task of this loop, which calls mailbox_has_news before it sleeps. */
+/* Makes a mailbox for a task of this loop. The task's wait_ns must call mailbox_has_news. */
 void mailbox_init_in(struct mailbox *mailbox, struct event_loop *loop);
 void mailbox_deinit(struct mailbox *mailbox);
 
@@ -39,19 +40,19 @@ void mailbox_post(struct mailbox *mailbox, struct list *message);
 /* Posts every message of a list, and empties the list. */
 void mailbox_post_all(struct mailbox *mailbox, struct list *messages);
 
-/* Ends the present or next wait of the reader without a message. */
+/* Ends the current or next wait of the reader, without a message. */
 void mailbox_wake(struct mailbox *mailbox);
 
-/* Moves everything posted so far to the end of `ret_messages`, oldest first. Does not wait. */
+/* Moves all messages posted so far to the end of `ret_messages`, oldest first. Does not wait. */
 void mailbox_take(struct mailbox *mailbox, struct list *ret_messages);
 
 /* True if there is something to take. */
 bool mailbox_has_news(struct mailbox *mailbox);
 
-/* Waits until there is something to take, at most `timeout_ns`; UINT64_MAX for no limit. */
+/* Waits until there is something to take, for at most `timeout_ns`; UINT64_MAX means no limit. */
 void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns);
 
-/* For an epoll loop: readable if there is something to take. */
+/* Returns a descriptor for epoll that is readable while there is something to take. */
 static inline int mailbox_fd(const struct mailbox *mailbox)
 {
     return mailbox->fd_;

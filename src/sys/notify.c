@@ -18,7 +18,7 @@ static const char *notify_find(char *const environment[], const char *name)
     return NULL;
 }
 
-/* Returns 0 for anything but a plain decimal number. */
+/* Returns the number; 0 unless the text is a plain decimal number. */
 static uint64_t notify_number(const char *text)
 {
     if (!text || *text < '0' || *text > '9')
@@ -34,7 +34,8 @@ void notify_init(struct notify *notify, char *const environment[])
     const char *pid = notify_find(environment, "WATCHDOG_PID");
 
     *notify = (struct notify){.socket_ = ""};
-    /* The protocol has two kinds of address; one that is too long for the system is ignored. */
+    /* An address of the protocol begins with / or @. One that is too long for the system is
+     * ignored. */
     if (socket_path && (socket_path[0] == '/' || socket_path[0] == '@') &&
         strlen(socket_path) < sizeof(notify->socket_))
         memcpy(notify->socket_, socket_path, strlen(socket_path) + 1);

@@ -14,20 +14,21 @@
 #include <stdint.h>
 
 struct notify {
-    char socket_[108];     /* a path, or after '@' an abstract name; empty without a supervisor */
-    uint64_t watchdog_ms_; /* 0 without a watchdog */
+    char socket_[108]; /* path, or '@' and an abstract name; empty without a supervisor */
+    /* time after which the supervisor restarts a silent service; 0 without a watchdog */
+    uint64_t watchdog_ms_;
 };
 
-/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from texts "NAME=value", terminated by
- * NULL. */
+/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from `environment`: texts "NAME=value",
+ * terminated by NULL. */
 void notify_init(struct notify *notify, char *const environment[]);
 
 /* Sends state lines, such as "READY=1" or "STOPPING=1". Returns the number of bytes sent, for
  * tests. */
 size_t notify_send(const struct notify *notify, const char *state);
 
-/* Returns the interval of "WATCHDOG=1": half of what the supervisor asks for; UINT64_MAX without
- * a watchdog. */
+/* Returns how often to send "WATCHDOG=1": half of the time that the supervisor allows; UINT64_MAX
+ * without a watchdog. */
 uint64_t notify_watchdog_interval_ms(const struct notify *notify);
 
 #endif

@@ -33,7 +33,7 @@ uint64_t process_memory_bytes(void)
     unsigned long long pages = 0;
     if (files_read("/proc/self/statm", 4096, &text, NULL) == ERROR_NONE) {
         buffer_append(&text, "", 1);
-        /* The second number counts resident pages. */
+        /* the second number is that of resident pages */
         if (!buffer_failed(&text) && sscanf(text.data, "%*u %llu", &pages) != 1)
             pages = 0;
     }
@@ -60,7 +60,7 @@ uint64_t process_file_count(void)
     for (const struct dirent *entry; (entry = readdir(folder));)
         count += entry->d_name[0] != '.';
     closedir(folder);
-    return count - 1; /* without the folder's own descriptor */
+    return count - 1; /* does not count the descriptor of the folder itself */
 }
 
 uint64_t process_file_limit(void)
@@ -137,14 +137,14 @@ int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argu
 
     int error = pthread_create(ret_thread, NULL, run, argument);
 
-    if (!error) /* the name serves only people: the thread works without it */
+    if (!error) /* the thread works without the name, so a failure is ignored */
         (void)pthread_setname_np(*ret_thread, name);
     return error;
 }
 
 /* ---- limits ---- */
 
-/* Threads that are held until all of them run. */
+/* Threads that wait until all of them run, to prove that so many can run. */
 struct process_trial {
     pthread_mutex_t lock;
     pthread_cond_t ends;
@@ -179,7 +179,8 @@ enum error_code process_try(size_t threads, uint64_t bytes, struct error *ret_er
     struct rlimit addresses;
     size_t count = 0;
 
-    /* malloc reserves up to 128 MiB of addresses for each thread, which stacks would lack. */
+    /* malloc reserves up to 128 MiB of addresses for each thread, so there would be none left for
+     * stacks. */
     if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
         mallopt(M_ARENA_MAX, 1);
     while (started && count < threads &&
@@ -310,7 +311,8 @@ enum error_code process_start(char *const *arguments, char *const *environment,
         close(input[1]);
         return error_set(ret_error, ERROR_IO, "start %s: %s", arguments[0], strerror(failure));
     }
-    /* The child cannot be reaped before process_ended, so the descriptor is its own. */
+    /* The child is not reaped before process_ended, so its pid cannot belong to another process
+     * yet. */
     int ended_fd = pidfd_open(pid, 0);
     if (ended_fd < 0 || fcntl(input[1], F_SETFL, O_NONBLOCK) != 0) {
         failure = errno;

@@ -38,7 +38,7 @@ int signals_wait(const struct signals *signals, int other_fd, uint64_t timeout_m
                               {.fd = other_fd, .events = POLLIN}};
     int timeout = timeout_ms == UINT64_MAX ? -1 : timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
 
-    /* Any other wake-up counts as a time-out: the caller continues its loop and returns. */
+    /* Any other wake-up is treated as a time-out: the caller continues its loop and waits again. */
     if (poll(wanted, 2, timeout) <= 0 || !wanted[0].revents)
         return 0;
     struct signalfd_siginfo info;

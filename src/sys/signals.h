@@ -28,11 +28,12 @@ enum error_code signals_open(struct signals *signals, struct error *ret_error);
 /* Restores the process's signal mask. */
 void signals_close(struct signals *signals);
 
-/* Returns the number of the next signal; 0 after `timeout_ms` without one, or if `other_fd` is
- * readable (-1 for none). UINT64_MAX for no limit. */
+/* Returns the number of the next signal. 0 if there was none within `timeout_ms`, or if `other_fd`
+ * is readable (-1 for none). UINT64_MAX means no time limit. */
 int signals_wait(const struct signals *signals, int other_fd, uint64_t timeout_ms);
 
-/* Returns a descriptor that is readable if there is a signal, for waiting for several things. */
+/* Returns a descriptor that is readable while there is a signal, for polling together with
+ * others. */
 static inline int signals_fd(const struct signals *signals)
 {
     return signals->fd_;

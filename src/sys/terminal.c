@@ -13,7 +13,7 @@ void terminal_open(struct terminal *terminal, int fd)
         return;
     settings = terminal->before_;
     settings.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    /* The program may be in the background, where a change would stop it. */
+    /* If the program is in the background, changing the terminal would stop it. */
     if (tcgetpgrp(fd) != getpgrp() || tcsetattr(fd, TCSANOW, &settings) != 0)
         terminal->fd_ = -1;
 }

@@ -16,20 +16,21 @@
 #include <termios.h>
 
 struct terminal {
-    int fd_; /* -1 without a terminal */
+    int fd_; /* -1 if the descriptor is no terminal */
     struct termios before_;
 };
 
-/* Stops echo and the wait for a whole line. Signals such as Ctrl-C stay. */
+/* Disables the echo of keys and the wait for a whole line. Keys for signals, such as Ctrl-C, keep
+ * working. */
 void terminal_open(struct terminal *terminal, int fd);
 
-/* Restores the settings of before terminal_open. */
+/* Restores the settings that terminal_open found. */
 void terminal_close(struct terminal *terminal);
 
-/* Returns the next key that was pressed; 0 if there is none yet, or no terminal. */
+/* Returns the next key that was pressed; 0 if there is none, or no terminal. */
 int terminal_key(const struct terminal *terminal);
 
-/* Returns a descriptor that is readable if there is a key; -1 without a terminal. */
+/* Returns a descriptor that is readable while there is a key; -1 if there is no terminal. */
 static inline int terminal_fd(const struct terminal *terminal)
 {
     return terminal->fd_;
