@@ -13,7 +13,7 @@ uint64_t bytes_hash(uint64_t seed, struct bytes bytes)
 
     for (size_t i = 0; i < bytes.size; i += 8) {
         const size_t left = bytes.size - i;
-        /* a width that the compiler knows is one load */
+        /* a constant width, which the compiler turns into one load */
         const uint64_t word = left < 8 ? get_le(bytes.data + i, left) : get_le(bytes.data + i, 8);
 
         hash = random_mix(hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
@@ -69,7 +69,8 @@ struct bytes bytes_cut(struct bytes *text, char mark)
     return piece;
 }
 
-/* Cuts the quoted name from the front of a text. Returns false if it has no end. */
+/* Removes a quoted name from the beginning of a text. Returns false if the closing quote is
+ * missing. */
 static bool bytes_cut_quoted(struct bytes *text, struct bytes *ret_name)
 {
     char *to = (char *)(uintptr_t)text->data;

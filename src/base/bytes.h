@@ -26,7 +26,7 @@ struct named_bytes {
 
 #define BYTES(literal) ((struct bytes){"" literal, sizeof(literal) - 1})
 
-/* Text of a number that is a macro, for string literals. */
+/* Makes a string literal of a macro's number. */
 #define IN_WORDS(number)   IN_WORDS_(number)
 #define IN_WORDS_(literal) #literal
 
@@ -40,7 +40,8 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* Compares byte by byte, the shorter first. Below 0 if `a` precedes `b`; 0 if they are equal. */
+/* Compares byte by byte; a prefix precedes the longer text. Negative if `a` precedes `b`; 0 if they
+ * are equal. */
 static inline int bytes_compare(struct bytes a, struct bytes b)
 {
     const size_t shared = a.size < b.size ? a.size : b.size;
@@ -61,7 +62,8 @@ static inline bool bytes_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* True if the text has a control character other than a tab, which could end a header's line. */
+/* True if the text has a control character other than a tab. Some of these would end a header's
+ * line. */
 bool bytes_has_control(struct bytes text);
 
 /* Returns the text without blanks at its ends. */
@@ -70,17 +72,17 @@ struct bytes bytes_trim(struct bytes text);
 /* Removes leading blanks and the first word from the text. Returns false if there is no word. */
 bool bytes_next_word(struct bytes *text, struct bytes *ret_word);
 
-/* Removes the text up to the next `mark`, and the mark, and returns it without the mark; the
- * whole text if there is none. */
+/* Removes the text up to the next `mark` and that mark. Returns the removed text without the mark;
+ * the whole text if there is no mark. */
 struct bytes bytes_cut(struct bytes *text, char mark);
 
 /* Removes a name and the `mark` after it from a text such as team:checkout. A name in quotes may
  * contain the mark, and "" for a quote: "urn:team":checkout. Quotes are removed in place, so the
- * text must be writable. Returns false without a mark, for an empty name, or without a closing
- * quote. */
+ * text must be writable. Returns false if there is no mark, the name is empty, or a closing quote
+ * is missing. */
 bool bytes_cut_name(struct bytes *text, char mark, struct bytes *ret_name);
 
-/* Returns a hash that may be stored: every version computes equal values. Not for secrets. */
+/* Returns a hash that may be stored, because every version computes the same. Not for secrets. */
 uint64_t bytes_hash(uint64_t seed, struct bytes bytes);
 
 struct buffer {
@@ -96,23 +98,23 @@ static inline void buffer_init(struct buffer *buffer)
 
 void buffer_deinit(struct buffer *buffer);
 
-/* Drops the contents and keeps the memory. */
+/* Removes the contents and keeps the memory. */
 static inline void buffer_clear(struct buffer *buffer)
 {
     buffer->size = 0;
     buffer->failed = false;
 }
 
-/* Reserves `size` more bytes at data + size; the caller adds to `size`. Returns NULL if out of
- * memory. */
+/* Makes room for `size` more bytes and returns its address. The caller writes there and adds to
+ * buffer->size. Returns NULL if out of memory. */
 char *buffer_reserve(struct buffer *buffer, size_t size);
 
 void buffer_append(struct buffer *buffer, const void *data, size_t size);
 void buffer_append_bytes(struct buffer *buffer, struct bytes bytes);
 void buffer_append_text(struct buffer *buffer, const char *text);
-/* Appends the number in `width` bytes, at most 8, the least significant first. */
+/* Appends the number as `width` bytes, at most 8, least significant byte first. */
 void buffer_append_le(struct buffer *buffer, uint64_t value, size_t width);
-void buffer_append_u64(struct buffer *buffer, uint64_t value); /* decimal */
+void buffer_append_u64(struct buffer *buffer, uint64_t value); /* appends the number in decimal */
 void buffer_printf(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -126,7 +128,7 @@ static inline struct bytes buffer_bytes(const struct buffer *buffer)
     return (struct bytes){buffer->data, buffer->size};
 }
 
-/* Fixed-width numbers, least significant byte first, at any alignment. */
+/* Writes the number as `width` bytes, least significant first. No alignment is needed. */
 static inline void put_le(void *to, uint64_t value, size_t width)
 {
     for (size_t i = 0; i < width; i++)
@@ -142,7 +144,8 @@ static inline uint64_t get_le(const void *from, size_t width)
     return value;
 }
 
-/* Writes the number with its most significant byte first, so that such numbers sort as bytes. */
+/* Writes the number with its most significant byte first, so that comparing bytes compares
+ * numbers. */
 static inline void put_be(void *to, uint64_t value, size_t width)
 {
     for (size_t i = 0; i < width; i++)

@@ -9,9 +9,9 @@
 #include <arm_acle.h>
 #endif
 
-/* Eight tables, so that eight bytes are taken at a time: tables[k][n] is what byte n becomes when k
- * more bytes follow it. The checksum is linear, so every entry is the exclusive or of the entries
- * of its single bits, and the compiler makes all 2,048 of them out of 64. */
+/* Eight tables, so that eight bytes are processed at once: tables[k][n] is the checksum's part from
+ * byte n when k more bytes follow. The checksum is linear, so every entry is the exclusive or of
+ * the entries of its single bits. The compiler computes all 2,048 entries from 64. */
 #define BIT(n, bit, value) ((n) >> (bit)&1 ? (value) : 0u)
 #define ENTRY(n, a, b, c, d, e, f, g, h)                                                       \
     (BIT(n, 0, a) ^ BIT(n, 1, b) ^ BIT(n, 2, c) ^ BIT(n, 3, d) ^ BIT(n, 4, e) ^ BIT(n, 5, f) ^ \

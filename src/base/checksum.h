@@ -14,10 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continues the checksum `sum`, 0 at first. Uses the processor's instruction if there is one. */
+/* Continues the checksum `sum`, which is 0 at first. Uses the processor's CRC instruction if there
+ * is one. */
 uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t size);
 
-/* For tests: computes the checksum without the instruction. */
+/* For tests: computes the checksum without that instruction. */
 uint32_t checksum_crc32c_portable(uint32_t sum, const void *data, size_t size);
 
 #endif

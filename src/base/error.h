@@ -66,7 +66,7 @@ const char *error_slug(enum error_code code);
 /* Returns one sentence for people, without a full stop. */
 const char *error_title(enum error_code code);
 
-/* Fills `ret_error` (may be NULL) and returns `code`. */
+/* Sets the text of `ret_error`, which may be NULL, and returns `code`. */
 enum error_code error_set(struct error *ret_error, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Returns the memory that malloc(size) takes: it adds a word and rounds up to two. */
+/* Returns the memory that malloc(size) takes in glibc, which adds a word and rounds up to two
+ * words. */
 static inline size_t footprint_of(size_t size)
 {
     return (size + sizeof(size_t) + 15) & ~(size_t)15;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the value of a lower-case digit; -1 for any other character. */
+/* Returns the value of a digit 0-9 a-f; -1 for any other character. */
 static inline int hex_digit_lower(char c)
 {
     if (c >= '0' && c <= '9')
@@ -20,7 +20,7 @@ static inline int hex_digit(char c)
     return hex_digit_lower(c >= 'A' && c <= 'F' ? (char)(c | 0x20) : c);
 }
 
-/* Reads `count` lower-case digits, at most 16. Returns false for any other character. */
+/* Reads `count` lower-case digits, at most 16. Returns false if another character is among them. */
 static inline bool hex_read(const char *at, size_t count, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -36,7 +36,7 @@ static inline bool hex_read(const char *at, size_t count, uint64_t *ret_value)
     return true;
 }
 
-/* Writes the last `count` lower-case digits, at most 16, without a NUL. */
+/* Writes `count` lower-case digits, at most 16, of the lowest bits of `value`, without a NUL. */
 static inline void hex_write(char *at, size_t count, uint64_t value)
 {
     for (; count > 0; value >>= 4)

@@ -13,7 +13,7 @@ static bool json_fail(struct json_reader *reader, const char *at, const char *er
         reader->error_ = error;
         reader->error_at_ = at;
     }
-    reader->at_ = reader->end_; /* all later reads find the end */
+    reader->at_ = reader->end_; /* so that all later reads find the end of the text */
     return false;
 }
 
@@ -29,10 +29,10 @@ static inline bool json_is_digit(const char *at, const char *end)
     return at < end && *at >= '0' && *at <= '9';
 }
 
-/* Returns the first byte from `at` on that needs a check in a string: a quote, a backslash, a
- * control character or the start of a longer character. Eight at a time: subtracting 0x20 from
- * each byte sets the top bit of the smaller ones, and a borrow can affect only bytes after the
- * first that counts. */
+/* Returns the first byte from `at` on that must be examined within a string: a quote, a backslash,
+ * a control character, or the first byte of a longer character. Eight bytes are tested at once.
+ * Subtracting 0x20 from each byte sets the top bit of the smaller ones. A borrow can only affect
+ * bytes after the first such byte. */
 static inline const char *json_skip_plain(const char *at, const char *end)
 {
     while (end - at >= 8) {
@@ -53,7 +53,8 @@ static inline const char *json_skip_plain(const char *at, const char *end)
 
 /* ---- scanning one value ---- */
 
-/* Scans a string from its first quote. Returns the position after its last; NULL after fail(). */
+/* Scans a string that begins with its quote. Returns the position after the closing quote; NULL
+ * after fail(). */
 static inline const char *json_scan_string(struct json_reader *reader, const char *at,
                                            struct json_string *ret_string)
 {
@@ -97,7 +98,7 @@ static inline const char *json_scan_string(struct json_reader *reader, const cha
     }
 }
 
-/* -? (0 | [1-9][0-9]*) ('.' [0-9]+)? ([eE] [+-]? [0-9]+)? */
+/* Scans a number: -? (0 | [1-9][0-9]*) ('.' [0-9]+)? ([eE] [+-]? [0-9]+)? */
 static inline const char *json_scan_number(struct json_reader *reader, const char *at)
 {
     const char *end = reader->end_;
@@ -146,7 +147,7 @@ static const char *json_scan_word(struct json_reader *reader, const char *at, st
     return at + word.size;
 }
 
-/* Scans any value but an object or array. */
+/* Scans any value that is not an object or array. */
 static inline const char *json_scan_scalar(struct json_reader *reader, const char *at)
 {
     struct json_string unused;
@@ -168,7 +169,7 @@ static inline const char *json_scan_scalar(struct json_reader *reader, const cha
     }
 }
 
-/* Scans a member's name and its colon. Returns where the value may begin. */
+/* Scans a member's name and its colon. Returns the position where its value may begin. */
 static inline const char *json_scan_name(struct json_reader *reader, const char *at,
                                          struct json_string *ret_name)
 {
@@ -187,8 +188,8 @@ static inline const char *json_scan_name(struct json_reader *reader, const char 
     return at + 1;
 }
 
-/* Scans any value, objects and arrays without recursion: bit n of `objects` says whether the
- * n-th open level from inside is an object, and JSON_DEPTH_MAX bits suffice. */
+/* Scans any value. Objects and arrays are scanned without recursion: bit n of `objects` is set if
+ * the n-th open level, counted from the innermost, is an object. JSON_DEPTH_MAX bits suffice. */
 static const char *json_scan_value(struct json_reader *reader, const char *at)
 {
     const char *end = reader->end_;
@@ -217,11 +218,11 @@ static const char *json_scan_value(struct json_reader *reader, const char *at)
                     return NULL;
                 continue;
             }
-            at++; /* empty */
+            at++; /* an empty object or array */
         } else if (!(at = json_scan_scalar(reader, at))) {
             return NULL;
         }
-        /* A value has ended, and perhaps the levels around it. */
+        /* A value has ended; the levels around it may end too. */
         for (;;) {
             bool is_object = objects & 1;
 
@@ -282,7 +283,7 @@ enum json_type json_peek(struct json_reader *reader)
     return JSON_NONE;
 }
 
-/* True if there is a value to read. The caller knows its first character from json_peek(). */
+/* True if there is a value to read, whose type the caller knows from json_peek(). */
 static inline bool json_is_at_value(const struct json_reader *reader, bool is_as_told)
 {
     assert(reader->error_ || is_as_told);
@@ -317,8 +318,8 @@ bool json_enter_array(struct json_reader *reader)
     return json_enter(reader, '[');
 }
 
-/* Skips the comma before the next item. Returns false at the end of the container, which it
- * leaves, and if the text is invalid. */
+/* Skips the comma before the next item. Returns false at the end of the object or array, which is
+ * left then, and if the text is invalid. */
 static inline bool json_next_item(struct json_reader *reader, char close, const char *error)
 {
     const char *at = json_skip_space(reader->at_, reader->end_);

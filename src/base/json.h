@@ -44,14 +44,15 @@ struct json_reader {
     const char *begin_, *at_, *end_;
     const char *error_;    /* NULL if there is no error */
     const char *error_at_; /* position of the error */
-    unsigned depth_;       /* number of open objects and arrays */
-    bool fresh_;           /* a container was just entered: no comma yet */
+    unsigned depth_;       /* number of objects and arrays that are open */
+    bool fresh_;           /* an object or array was just entered, so no comma is expected */
 };
 
-/* A string as written between its quotes. */
+/* A string, as it is written between its quotes. */
 struct json_string {
     struct bytes raw;
-    bool escaped; /* if set, json_string_decode() gives the value; otherwise `raw` is the value */
+    /* true if the value must be decoded by json_string_decode(); otherwise it is `raw` */
+    bool escaped;
 };
 
 void json_reader_init(struct json_reader *reader, struct bytes text);
@@ -59,7 +60,7 @@ void json_reader_init(struct json_reader *reader, struct bytes text);
 /* Returns the type of the value that begins here. */
 enum json_type json_peek(struct json_reader *reader);
 
-/* Enters the object, or the array. Returns false if that is too deep. */
+/* Enters the object or array. Returns false if it is nested too deeply. */
 bool json_enter_object(struct json_reader *reader);
 bool json_enter_array(struct json_reader *reader);
 
@@ -67,15 +68,16 @@ bool json_enter_array(struct json_reader *reader);
  * false if there is none: the object was left, or the text is invalid. */
 bool json_next_member(struct json_reader *reader, struct json_string *ret_name);
 
-/* Moves to the next element of an array; false at its end. */
+/* Moves to the next element of an array. Returns false at its end. */
 bool json_next_element(struct json_reader *reader);
 
 bool json_read_string(struct json_reader *reader, struct json_string *ret_string);
 
-/* Reads the number's text, for json_number_u64(). */
+/* Reads a number and returns its text, which json_number_u64() converts. */
 bool json_read_number(struct json_reader *reader, struct bytes *ret_number);
 
-/* Skips a value of any type; `ret_raw` (may be NULL) is its text without surrounding space. */
+/* Skips a value of any type. `ret_raw`, which may be NULL, gets its text without white space around
+ * it. */
 bool json_skip(struct json_reader *reader, struct bytes *ret_raw);
 
 /* True if the whole text is valid, and nothing follows the value. */
@@ -87,7 +89,7 @@ static inline const char *json_error(const struct json_reader *reader)
     return reader->error_;
 }
 
-/* Returns the offset of the first invalid byte; the size of the text if it ends too early. */
+/* Returns the offset of the first invalid byte, or the size of the text if it ends too early. */
 static inline size_t json_error_offset(const struct json_reader *reader)
 {
     return (size_t)((reader->error_ ? reader->error_at_ : reader->at_) - reader->begin_);
@@ -100,18 +102,18 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
 
 enum json_u64 {
     JSON_U64_OK,
-    JSON_U64_FRACTION,  /* 1.5, 1e-3; of any size */
-    JSON_U64_NEGATIVE,  /* below 0, with a fraction or without */
+    JSON_U64_FRACTION,  /* not an integer, such as 1.5 or 1e-3; of any size */
+    JSON_U64_NEGATIVE,  /* below 0, integer or not */
     JSON_U64_TOO_LARGE, /* above 2^64 - 1 */
 };
 
-/* Returns the exact value of a number that was read; 12, 12.0 and 1.2e1 are equal. `ret_value`
- * is set only for an integer that fits. */
+/* Converts the text of a number exactly; 12, 12.0 and 1.2e1 are equal. `ret_value` is set only for
+ * an integer that fits. */
 enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value);
 
-/* Reads the escape at the backslash `at`; a pair of surrogates is one. For json.c, which checks
- * strings, and json_text.c, which decodes them. Returns the position after it; NULL with
- * `ret_error` if it is invalid. */
+/* Reads the escape that begins with the backslash at `at`; a pair of surrogates is one escape. Used
+ * by json.c, which checks strings, and json_text.c, which decodes them. Returns the position after
+ * it; NULL, with `ret_error`, if it is invalid. */
 const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char,
                              const char **ret_error);
 

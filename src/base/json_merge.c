@@ -12,21 +12,23 @@
 /* A value of the patch. */
 struct merge_node {
     struct bytes raw;    /* the value */
-    struct bytes quoted; /* name with quotes */
-    struct bytes name;   /* decoded name */
-    size_t parent;       /* index of the object that has it as a member */
-    size_t next;         /* index of the node after its last member */
+    struct bytes quoted; /* name, with its quotes */
+    struct bytes name;   /* name, decoded */
+    size_t parent;       /* index of the object that contains the member */
+    size_t next;         /* index of the node after its last member; its members are between */
     enum json_type type;
-    bool is_plain;   /* it removes no member, so `raw` is its value */
-    bool is_ignored; /* a later member has its name, or the target had it */
+    bool is_plain; /* no null in it removes a member, so it can be written as `raw` */
+    /* another member replaces it: a later one with its name, or it was merged into the target
+     * already */
+    bool is_ignored;
 };
 
 struct merge {
     struct buffer *out;
-    struct merge_node *nodes; /* nodes; the first is the whole patch */
+    struct merge_node *nodes; /* array of nodes; the first is the whole patch */
     size_t count, capacity;
-    struct merge_node **sorted; /* all nodes but the first */
-    char *names;                /* decoded names of the patch */
+    struct merge_node **sorted; /* all nodes except the first, sorted by object and name */
+    char *names;                /* memory for the decoded names of the patch */
     size_t names_size;
     char *target_name; /* memory for a decoded name of the target */
     struct bytes patch;
@@ -53,8 +55,8 @@ static struct merge_node *merge_add(struct merge *merge)
     return &merge->nodes[merge->count++];
 }
 
-/* Returns the value of a name. Decoded ones are written to `*room`, which is allocated with
- * `capacity` when needed. */
+/* Returns the decoded name. If it has escapes, it is decoded into `*room`, which is allocated with
+ * `capacity` when first needed. */
 static struct bytes merge_name(struct merge *merge, const struct json_string *name, char **room,
                                size_t capacity, size_t *used)
 {
@@ -98,7 +100,7 @@ static bool merge_read_members(struct merge *merge, struct json_reader *reader, 
     return !json_error(reader);
 }
 
-/* Reads a value, and the members of an object, into the node at `index`. */
+/* Reads a value into the node at `index`, and the members of an object into nodes after it. */
 static bool merge_read_value(struct merge *merge, struct json_reader *reader, size_t index)
 {
     enum json_type type = json_peek(reader);
@@ -126,7 +128,7 @@ static int merge_compare_name(size_t parent, struct bytes name, const struct mer
     return order ? order : (name.size > node->name.size) - (name.size < node->name.size);
 }
 
-/* Orders by object and name; equal names in the order of the text. */
+/* Compares for sorting by object and name; equal names stay in the order of the text. */
 static int merge_compare(const void *a, const void *b)
 {
     const struct merge_node *left = *(struct merge_node *const *)a;
@@ -136,7 +138,7 @@ static int merge_compare(const void *a, const void *b)
     return order ? order : (left > right) - (left < right);
 }
 
-/* Sorts the nodes. Of equal names all but the last are ignored. */
+/* Sorts the nodes. Of nodes with equal names, only the last one counts. */
 static bool merge_sort(struct merge *merge)
 {
     size_t count = merge->count - 1;
@@ -158,7 +160,7 @@ static bool merge_sort(struct merge *merge)
             continue;
         node->is_ignored = true;
         for (size_t at = node->parent; merge->nodes[at].is_plain; at = merge->nodes[at].parent)
-            merge->nodes[at].is_plain = false; /* the first is its own parent */
+            merge->nodes[at].is_plain = false; /* ends at the first node, which is its own parent */
     }
     return true;
 }
@@ -168,7 +170,7 @@ static struct merge_node *merge_find(const struct merge *merge, size_t parent, s
 {
     size_t begin = 0, end = merge->count - 1;
 
-    while (begin < end) { /* finds the last of equal names */
+    while (begin < end) { /* finds the last of the nodes with equal names */
         size_t middle = begin + (end - begin) / 2;
 
         if (merge_compare_name(parent, name, merge->sorted[middle]) < 0)
@@ -194,7 +196,7 @@ static void merge_write_name(struct merge *merge, struct bytes quoted, bool *is_
     buffer_append(merge->out, ":", 1);
 }
 
-/* Writes the members of `node` that the target lacks. */
+/* Writes the members of `node` that the target does not have. */
 static void merge_write_rest(struct merge *merge, const struct merge_node *node, bool is_first)
 {
     const struct merge_node *end = &merge->nodes[node->next];
@@ -207,7 +209,7 @@ static void merge_write_rest(struct merge *merge, const struct merge_node *node,
     }
 }
 
-/* Writes a value that replaces, or has nothing to merge with. */
+/* Writes a value of the patch that replaces one, or is new. */
 static void merge_write_new(struct merge *merge, const struct merge_node *node)
 {
     if (node->is_plain) {

@@ -113,7 +113,7 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
         const char *error;
         uint32_t c;
         at = json_escape_read(at, end, &c, &error);
-        assert(at); /* json.h has accepted this escape before */
+        assert(at); /* the reader has accepted this escape before */
         char bytes[4];
         size_t more = json_text_utf8_put(bytes, c);
         if (more > capacity - size)
@@ -127,8 +127,8 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
 
 /* ---- numbers ---- */
 
-/* Parts of a number: its digits followed by `scale` zeros (or, if negative, with -scale digits
- * after the point). Leading and trailing zeros are not among the digits. */
+/* Parts of a number: its significant digits, followed by `scale` zeros. If `scale` is negative,
+ * that many of the digits are after the point. The digits have no zeros at either end. */
 struct decimal {
     const char *first,
         *last; /* first and last digit that is not zero; the point may be between them */
@@ -150,7 +150,7 @@ static int64_t json_text_exponent_of(const char *at, const char *end)
     return negative ? -value : value;
 }
 
-/* Returns false if the number is zero. */
+/* Finds the parts of a number. Returns false if it is zero. */
 static bool json_text_decimal_of(struct bytes number, struct decimal *ret)
 {
     const char *at = number.data, *end = at + number.size;
@@ -158,7 +158,7 @@ static bool json_text_decimal_of(struct bytes number, struct decimal *ret)
     *ret = (struct decimal){.negative = *at == '-'};
     if (*at == '-')
         at++;
-    int64_t behind = 0; /* digits after the point, up to `last` */
+    int64_t behind = 0; /* number of digits after the point, up to `last` */
     bool point = false;
     for (; at < end && *at != 'e' && *at != 'E'; at++) {
         if (*at == '.') {

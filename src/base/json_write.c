@@ -5,7 +5,7 @@
 
 static const char write_letters[] = "\"\\bfnrt", write_values[] = "\"\\\b\f\n\r\t";
 
-/* The first byte that cannot be copied as it is. */
+/* Returns the first byte that cannot be copied as it is. */
 static const char *json_write_skip_copied(const char *at, const char *end)
 {
     while (at < end && (uint8_t)*at >= 0x20 && *at != '"' && *at != '\\') {
@@ -42,7 +42,7 @@ void json_append_string(struct buffer *out, struct bytes text)
     buffer_append(out, "\"", 1);
 }
 
-/* Whether a comma is needed between the last value and the next one. */
+/* True if a comma is needed before the next value. */
 static bool json_write_needs_comma(const struct buffer *out)
 {
     const char last = out->size ? out->data[out->size - 1] : '\n';
@@ -105,7 +105,7 @@ void json_put_flag(struct buffer *out, const char *name, bool is_so)
 void json_put_raw(struct buffer *out, const char *name, struct bytes json)
 {
     while (json.size && (uint8_t)json.data[json.size - 1] <= ' ')
-        json.size--; /* space at the end of the buffer would hide that a comma is needed */
+        json.size--; /* white space at the end of the buffer would hide that a comma is needed */
     json_put_name(out, name);
     buffer_append_bytes(out, json);
 }

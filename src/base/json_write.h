@@ -22,13 +22,13 @@
 
 #include "base/bytes.h"
 
-/* Begins an object or an array; `bracket` is { or [. */
+/* Begins an object or an array. `bracket` is { or [. */
 void json_open(struct buffer *out, const char *name, char bracket);
 
-/* Ends it; `bracket` is } or ]. */
+/* Ends the innermost object or array. `bracket` is } or ]. */
 void json_close(struct buffer *out, char bracket);
 
-/* Appends a comma, if one is needed, and the name. The caller appends the value. */
+/* Appends a comma, if one is needed, and the name of a member. The caller appends its value. */
 void json_put_name(struct buffer *out, const char *name);
 
 void json_put_string(struct buffer *out, const char *name, struct bytes text);
@@ -36,10 +36,10 @@ void json_put_text(struct buffer *out, const char *name, const char *text);
 void json_put_number(struct buffer *out, const char *name, uint64_t number);
 void json_put_flag(struct buffer *out, const char *name, bool is_so);
 
-/* Appends `json`, which is a whole value, as it is. */
+/* Appends a value that is JSON already. */
 void json_put_raw(struct buffer *out, const char *name, struct bytes json);
 
-/* Appends a member whose name may be any text. */
+/* Appends a member with a text as value. Its name may be any text, because it is escaped. */
 void json_put_pair(struct buffer *out, struct bytes name, struct bytes text);
 
 /* Appends the string unless it is empty. */
@@ -49,16 +49,16 @@ static inline void json_put_some(struct buffer *out, const char *name, struct by
         json_put_string(out, name, text);
 }
 
-/* Appends `json`, which is a whole value or empty, unless it is empty. */
+/* Appends a value that is JSON already, unless `json` is empty. */
 static inline void json_put_some_raw(struct buffer *out, const char *name, struct bytes json)
 {
     if (json.size)
         json_put_raw(out, name, json);
 }
 
-/* Appends `text` as a JSON string with its quotes, escaping what must be and nothing else: equal
- * texts give equal bytes. Bytes that are not UTF-8 are written as U+FFFD, so that the output is
- * always JSON. */
+/* Appends `text` as a JSON string with quotes. Only what must be escaped is, so equal texts give
+ * equal bytes. Bytes that are not UTF-8 are written as U+FFFD, so that the output is always valid
+ * JSON. */
 void json_append_string(struct buffer *out, struct bytes text);
 
 #endif

@@ -21,12 +21,12 @@ struct list {
 
 #define list_item(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
 
-/* Walks front to back. The current item may be removed or freed, others may not. */
+/* Walks from front to back. The current item may be removed or freed, but no other. */
 #define LIST_FOR_EACH(head, it)                                               \
     for (struct list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 
-/* Makes an empty list, or a link that is on no list. */
+/* Initializes an empty list, or a link that is on no list. */
 static inline void list_init(struct list *list)
 {
     list->next = list->prev = list;

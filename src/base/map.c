@@ -8,15 +8,16 @@
 
 enum {
     MAP_CAPACITY_MIN = 16,
-    /* minimum for shrinking; smaller tables, up to 64 KiB, keep their size */
+    /* minimum size from which a table shrinks; smaller tables take at most 64 KiB */
     MAP_SHRINK_CAPACITY_MIN = 4096,
-    /* of a full table: the move ends after another 1/8 of its slots */
+    /* slots moved in one call while a full table grows; the move ends before the new table is
+     * full */
     MAP_GROWTH_STEP_SLOTS = 8,
 };
 
 struct map_slot {
     uint64_t key;
-    void *value; /* NULL: free */
+    void *value; /* NULL if the slot is free */
 };
 
 static size_t map_home(uint64_t key, size_t capacity)
@@ -45,8 +46,8 @@ static struct map_slot *map_find_entry(const struct map *map, uint64_t key)
     return slot->value ? slot : NULL;
 }
 
-/* Empties a slot and moves an entry that was probed past it back into it, so that no marker is
- * needed. */
+/* Empties a slot. An entry that was put after it because it was occupied is moved into it, so that
+ * no marker for deleted slots is needed. */
 static void map_empty(struct map_slot *slots, size_t capacity, struct map_slot *slot)
 {
     size_t mask = capacity - 1, hole = (size_t)(slot - slots);
@@ -62,8 +63,8 @@ static void map_empty(struct map_slot *slots, size_t capacity, struct map_slot *
     slots[hole].value = NULL;
 }
 
-/* Examines the next `count` slots of the old table and moves their entries, including an entry
- * that the closing of a gap put into a slot. */
+/* Examines the next `count` slots of the old table and moves their entries. Emptying a slot may
+ * move another entry into it, which is moved too. */
 static void map_move(struct map *map, size_t count)
 {
     while (map->old_ && count-- > 0) {
@@ -84,7 +85,7 @@ static void map_step(struct map *map)
     map_move(map, map->old_capacity_ < map->capacity_ ? MAP_GROWTH_STEP_SLOTS : MAP_STEP_SLOTS);
 }
 
-/* Begins to move all entries to a table of another size. */
+/* Begins to move all entries to a table with another number of slots. */
 static bool map_resize(struct map *map, size_t capacity)
 {
     struct map_slot *slots = calloc(capacity, sizeof(*slots));
@@ -159,7 +160,7 @@ void *map_remove(struct map *map, uint64_t key)
     map->count_--;
     map_step(map);
     if (!map->old_ && map->capacity_ > MAP_SHRINK_CAPACITY_MIN && map->count_ < map->capacity_ / 8)
-        map_resize(map, map->capacity_ / 2); /* after a failure it stays large */
+        map_resize(map, map->capacity_ / 2); /* if this fails, the table stays large */
     return value;
 }
 

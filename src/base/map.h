@@ -16,16 +16,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Slots of the old table that one call examines. 8 suffice for growth; a table that shrinks is
- * 7/8 empty and needs 32. */
+/* Number of slots of the old table that one call examines at most. 8 suffice for a table that
+ * grows. One that shrinks is 7/8 empty, and needs 32. */
 #define MAP_STEP_SLOTS 32
 
 struct map {
     struct map_slot *slots_;
-    size_t capacity_, count_; /* `count_` of both tables */
-    struct map_slot *old_;    /* entries that were not moved; NULL if all are in `slots_` */
+    size_t capacity_, count_; /* `count_` includes both tables */
+    /* table whose entries are still to be moved; NULL if all are in `slots_` */
+    struct map_slot *old_;
     size_t old_capacity_;
-    size_t old_next_; /* number of empty slots at the front of `old_` */
+    size_t old_next_; /* number of slots at the front of `old_` that were emptied */
 };
 
 static inline void map_init(struct map *map)
@@ -35,15 +36,16 @@ static inline void map_init(struct map *map)
 
 void map_deinit(struct map *map);
 
-/* Reserves room for `count` entries in all. Returns false if out of memory; nothing changed.
- * O(1) while `count` grows by single steps; a larger step during a move first ends that move in
+/* Makes room for `count` entries in total. Returns false if out of memory; then nothing changed.
+ * O(1) while `count` grows by single steps. A larger step during a move first ends that move, in
  * O(entries). */
 bool map_reserve(struct map *map, size_t count);
 
-/* Adds or replaces; `value` is not NULL. Returns false if out of memory; nothing changed. */
+/* Adds or replaces an entry; `value` is not NULL. Returns false if out of memory; then nothing
+ * changed. */
 bool map_put(struct map *map, uint64_t key, void *value);
 
-/* Returns NULL if absent. */
+/* Returns the value; NULL if the key is absent. */
 void *map_get(const struct map *map, uint64_t key);
 
 /* Removes the entry and returns its value; NULL if absent. */
@@ -54,8 +56,8 @@ static inline size_t map_count(const struct map *map)
     return map->count_;
 }
 
-/* Walks all entries once, in no order: start with *cursor 0; NULL at the end. The map must not
- * change between calls: map_put, map_remove and map_reserve move entries, map_get does not. */
+/* Walks all entries once, in no order. The first call has *cursor 0; NULL is the end. The map must
+ * not change between calls: map_put, map_remove and map_reserve move entries, map_get does not. */
 void *map_next(const struct map *map, size_t *cursor);
 
 #endif

@@ -6,7 +6,8 @@ static size_t nearest_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Returns how many characters to insert, drop, change, or swap with the next make `a` into `b`. */
+/* Returns how many edits turn `a` into `b`. An edit inserts, drops or changes a character, or swaps
+ * it with the next one. */
 static size_t nearest_distance(struct bytes a, struct bytes b)
 {
     size_t rows[3][NEAREST_ROOM + 1];
@@ -44,8 +45,8 @@ void nearest_try(struct nearest *nearest, const char *name)
     if (wanted.size > NEAREST_ROOM || candidate.size > NEAREST_ROOM)
         return;
     size_t distance = nearest_distance(wanted, candidate);
-    /* "port" is a part of "listen_port": nearer than its distance says. The begin of a name is
-     * nearer than another part. */
+    /* A name that contains the wanted one, as "listen_port" contains "port", counts as nearer than
+     * its distance. Even nearer is one that begins with it. */
     const char *part =
         wanted.size >= 3 ? memmem(name, candidate.size, wanted.data, wanted.size) : NULL;
     if (part && (part == name || distance > 1))

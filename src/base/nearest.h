@@ -16,19 +16,19 @@
 
 #include "base/bytes.h"
 
-/* Longest name that is compared, in bytes. A longer one is near to none. */
+/* Maximum size of a name that is compared, in bytes. Longer names are never near. */
 #define NEAREST_ROOM 63
 
 struct nearest {
     const char *name; /* Nearest name so far; NULL if none is near. */
     struct bytes wanted_;
-    size_t distance_; /* A name must be nearer than this. */
+    size_t distance_; /* Number of edits that a nearer name must be below. */
 };
 
 struct nearest nearest_to(struct bytes wanted);
 
-/* Takes the name if it is nearer than the names before: fewer characters to insert, drop, change or
- * swap. At most half of the characters that were wanted may differ. */
+/* Keeps the name if fewer edits turn it into the wanted one than those before. At most half of the
+ * wanted characters may differ. An edit inserts, drops, changes or swaps characters. */
 void nearest_try(struct nearest *nearest, const char *name);
 
 #endif

@@ -4,12 +4,13 @@
 
 #include "base/bytes.h"
 
-/* Reads the whole text in a base of 2 to 16; letters are lower-case digits. Returns false, and
- * stores nothing, if the text is empty, has another character, or exceeds 64 bits. */
+/* Reads the whole text as a number in a base of 2 to 16; letters are lower-case digits. Returns
+ * false without storing anything if the text is empty, has another character, or exceeds 64
+ * bits. */
 bool number_parse(struct bytes text, unsigned base, uint64_t *ret_value);
 
-/* Reads a decimal number with an optional K, M, G or T: powers of 1024. Returns false like
- * number_parse. */
+/* Reads a decimal number with an optional K, M, G or T, which multiply it by powers of 1024.
+ * Returns false like number_parse. */
 bool number_parse_scaled(struct bytes text, uint64_t *ret_value);
 
 #endif

@@ -13,7 +13,7 @@ struct random {
     uint64_t state_;
 };
 
-/* Spreads the bits of `value`; also a hash of a 64-bit number. */
+/* Mixes the bits of `value`; also usable as a hash of a number. */
 static inline uint64_t random_mix(uint64_t value)
 {
     value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -31,7 +31,7 @@ static inline uint64_t random_next(struct random *random)
     return random_mix(random->state_ += UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* Returns a uniform number in 0 .. bound - 1; 0 if bound is 0. The bias is below bound / 2^64. */
+/* Returns a uniform number of 0 .. bound - 1; 0 if bound is 0. The bias is below bound / 2^64. */
 static inline uint64_t random_below(struct random *random, uint64_t bound)
 {
     return (uint64_t)((unsigned __int128)random_next(random) * bound >> 64);

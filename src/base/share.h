@@ -16,10 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SHARE_MIN      16
-#define SHARE_PART     7
-#define SHARE_RESERVED 16   /* divisor of a pot for the part of tenants that hold little */
-#define SHARE_LITTLE   1024 /* divisor of a pot for what each tenant may hold of that part */
+#define SHARE_MIN  16
+#define SHARE_PART 7
+/* a pot divided by this is the part kept for tenants that hold little */
+#define SHARE_RESERVED 16
+#define SHARE_LITTLE   1024 /* a pot divided by this is what each tenant may hold of that part */
 
 /* True if a tenant that holds `held` may take `more` of a pot of `max`, of which all tenants hold
  * `all`. */

@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Milliseconds since 1970-01-01T00:00:00Z. WALL_NEVER means no time. */
+/* Wall time: milliseconds since 1970-01-01T00:00:00Z. WALL_NEVER means no time. */
 struct wall {
     uint64_t ms;
 };
 
-/* Nanoseconds since some moment before the process began. */
+/* Monotonic time: nanoseconds since some moment before the process began. */
 struct instant {
     uint64_t ns;
 };
@@ -26,7 +26,7 @@ struct instant {
 /* 9999-12-31T23:59:59.999Z: the last due time that a client may set. */
 #define WALL_MS_MAX UINT64_C(253402300799999)
 
-/* Adds, saturated at the largest value, so that a sum never wraps to the past. */
+/* Adds, saturating at the largest value, so that a sum never wraps around to the past. */
 static inline struct wall wall_add(struct wall wall, uint64_t ms)
 {
     return (struct wall){wall.ms > UINT64_MAX - ms ? UINT64_MAX : wall.ms + ms};

@@ -23,13 +23,14 @@
 #include <stdint.h>
 
 struct turn_link {
-    struct list link;   /* on the list of first ones, or on `behind` of the first of its key */
-    struct list behind; /* others of its key, oldest first, while it is the first */
+    struct list link; /* in `firsts`, or in `behind` of the first thing with its key */
+    /* if it is the first of its key: the other things of that key, oldest first */
+    struct list behind;
     uint64_t key;
 };
 
 struct turns {
-    struct list firsts; /* the first of each key, in the order of their turns */
+    struct list firsts; /* first thing of each key, in the order of turns */
 };
 
 static inline void turns_init(struct turns *turns)
@@ -42,16 +43,17 @@ static inline bool turns_is_empty(const struct turns *turns)
     return list_is_empty(&turns->firsts);
 }
 
-/* Adds a thing. Returns true if it is the first of its key. */
+/* Adds a thing. Returns true if no other thing has its key. */
 bool turns_push(struct turns *turns, struct turn_link *turn, uint64_t key);
 
-/* Moves the first of a key after those of all others. */
+/* Gives the first thing of a key the last turn. */
 void turns_rotate(struct turns *turns, struct turn_link *turn);
 
-/* Removes the first of a key. Returns the next of the key, which gets the last turn; or NULL. */
+/* Removes the first thing of a key. Returns the next one of that key, which gets the last turn;
+ * NULL if there is none. */
 struct turn_link *turns_remove(struct turns *turns, struct turn_link *turn);
 
-/* Removes and returns the thing whose turn it is. NULL if there is none. */
+/* Removes and returns the thing whose turn it is; NULL if there is none. */
 struct turn_link *turns_pop(struct turns *turns);
 
 #endif

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the size of the character at `at`, 1 .. 4; 0 if the bytes up to `end` begin with none. */
+/* Returns the size of the character at `at`, 1 .. 4; 0 if the bytes until `end` do not begin with
+ * one. */
 static inline size_t utf8_size(const char *at, const char *end)
 {
     const uint8_t *byte = (const uint8_t *)at;
@@ -25,13 +26,13 @@ static inline size_t utf8_size(const char *at, const char *end)
     if (byte[0] < 0xc2 || byte[0] > 0xf4)
         return 0;
     if (byte[0] == 0xe0)
-        lowest = 0xa0; /* below: overlong */
+        lowest = 0xa0; /* lower values are overlong forms */
     else if (byte[0] == 0xed)
-        highest = 0x9f; /* above: surrogates */
+        highest = 0x9f; /* higher values are surrogates */
     else if (byte[0] == 0xf0)
         lowest = 0x90;
     else if (byte[0] == 0xf4)
-        highest = 0x8f; /* more would be beyond U+10FFFF */
+        highest = 0x8f; /* higher values are beyond U+10FFFF */
     if (left < 2 || byte[1] < lowest || byte[1] > highest)
         return 0;
     if (byte[0] < 0xe0)
@@ -43,8 +44,8 @@ static inline size_t utf8_size(const char *at, const char *end)
     return left >= 4 && (byte[3] & 0xc0) == 0x80 ? 4 : 0;
 }
 
-/* Returns the largest size up to `limit` at which `text` can be cut without splitting a
- * character; `text` is valid UTF-8 and longer than `limit`. */
+/* Returns the largest size, up to `limit`, at which `text` can be cut between characters. `text` is
+ * valid UTF-8 and longer than `limit`. */
 static inline size_t utf8_cut(const char *text, size_t limit)
 {
     while (limit > 0 && ((uint8_t)text[limit] & 0xc0) == 0x80)
@@ -52,7 +53,7 @@ static inline size_t utf8_cut(const char *text, size_t limit)
     return limit;
 }
 
-/* True if all bytes up to `end` are valid UTF-8. */
+/* True if all bytes until `end` are valid UTF-8. */
 static inline bool utf8_is_text(const char *at, const char *end)
 {
     for (size_t size; at < end; at += size)
