@@ -15,8 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SECONDS_PER_DAY    86400
-#define DAYS_PER_400_YEARS 146097 /* a whole number of weeks, so the calendar repeats exactly */
+#define SECONDS_PER_DAY 86400
+/* number of days after which the calendar repeats, a whole number of weeks */
+#define DAYS_PER_400_YEARS 146097
 
 struct date {
     int32_t year;
@@ -69,7 +70,7 @@ static inline struct date calendar_date(int64_t days)
                          (uint8_t)(of_year - (153 * m + 2) / 5 + 1)};
 }
 
-/* Returns 0 for Sunday. */
+/* Returns the day of the week; 0 is Sunday. */
 static inline unsigned calendar_weekday(int64_t days)
 {
     return (unsigned)floor_modulo(days + 4, 7);

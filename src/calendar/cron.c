@@ -5,7 +5,8 @@
 
 #include <assert.h>
 
-/* Years of readings that are examined: a clock may be a day ahead of UTC, or behind. */
+/* Years of readings that are examined. At the bounds a clock may show a day before or after that of
+ * UTC. */
 enum { YEAR_MIN = 1969, YEAR_MAX = 10000 };
 
 #define WALL_S_MAX ((int64_t)(WALL_MS_MAX / 1000))
@@ -105,7 +106,7 @@ static uint32_t cron_planned_days(const struct cron *cron, unsigned weekday_of_f
     return (cron->has_either_ ? of_month | of_week : of_month & of_week) & all;
 }
 
-/* Each year is one of fourteen: by its first weekday, and leap or not. All of them occur. */
+/* There are fourteen kinds of years, by their first weekday and leap or not. All of them occur. */
 bool cron_can_fire(const struct cron *cron)
 {
     for (unsigned kind = 0; kind < 14; kind++) {
@@ -131,8 +132,8 @@ static uint32_t cron_planned_days_in(const struct cron *cron, int year, unsigned
 
 /* ---- readings ---- */
 
-/* Returns the planned time of day at or after `time`, in seconds; -1 if there is none left. 0
- * finds the day's first. */
+/* Returns the first planned time of day that is not before `time`, in seconds; -1 if there is none.
+ * 0 finds the first one of a day. */
 static int cron_time_next(const struct cron *cron, int time)
 {
     int hour = time / 3600, minute = time / 60 % 60, second = time % 60;
@@ -152,7 +153,8 @@ static int cron_time_next(const struct cron *cron, int time)
     return hour < 0 ? -1 : hour * 3600 + cron_bit_next(cron->minutes_, 0) * 60 + second;
 }
 
-/* Returns the last planned time of a day up to `time`; SECONDS_PER_DAY - 1 finds the day's last. */
+/* Returns the last planned time of day that is not after `time`. SECONDS_PER_DAY - 1 finds the last
+ * one of a day. */
 static int cron_time_last(const struct cron *cron, int time)
 {
     int hour = time / 3600, minute = time / 60 % 60, second = time % 60;
@@ -195,7 +197,7 @@ int64_t cron_reading_next(const struct cron *cron, int64_t reading)
         if (time >= 0)
             return days * SECONDS_PER_DAY + time;
     }
-    day++; /* any time of a later day is allowed */
+    day++; /* on a later day any time is allowed */
     for (int year = date.year; year <= YEAR_MAX; year++, month = 1, day = 1)
         for (; (month = cron_bit_next(cron->months_, month)) >= 0; month++, day = 1) {
             if (year != date.year || month != date.month)
@@ -239,15 +241,14 @@ int64_t cron_reading_last(const struct cron *cron, int64_t reading)
 
 /* ---- instants ---- */
 
-/*
- * Time is taken stretch by stretch; within one, an instant is its reading less the offset. What the
- * clocks jump over when a stretch begins is looked at as a range of readings. From one stretch to
- * the next may be a step of years: with the nearest planned reading known, and no offset larger
- * than ZONE_OFFSET_S_MAX, the transitions safely before it are skipped. So one answer visits at
- * most the transitions of a few days, and zone_parse makes sure that those are few.
- */
+/* Time is handled stretch by stretch. Within a stretch, an instant is its reading less the offset.
+ * Readings that the clocks skip at the begin of a stretch are examined as a range. From one stretch
+ * to the next planned reading may be years. No offset is larger than ZONE_OFFSET_S_MAX, so
+ * transitions that are surely before the nearest planned reading are skipped. So one answer visits
+ * at most the transitions of a few days, and zone_parse ensures that those are few. */
 
-/* Returns the first instant of the stretch from which readings count: repeated readings may not. */
+/* Returns the first instant of the stretch whose reading counts. If the clocks went back, `dst` may
+ * ignore the readings that they repeat. */
 static int64_t cron_counted_from(const struct cron *cron, enum cron_dst dst,
                                  const struct zone_stretch *stretch)
 {
@@ -259,7 +260,7 @@ static int64_t cron_counted_from(const struct cron *cron, enum cron_dst dst,
     return stretch->start + stretch->offset_before_s - stretch->offset_s;
 }
 
-/* True if the clocks skip a planned reading when the stretch begins, and that counts. */
+/* True if the clocks skip a planned reading at the begin of the stretch, and `dst` counts that. */
 static bool cron_has_shifted(const struct cron *cron, enum cron_dst dst,
                              const struct zone_stretch *stretch)
 {

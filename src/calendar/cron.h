@@ -64,14 +64,15 @@ struct cron {
     uint8_t weekdays_;           /* 0 .. 6, Sunday first */
     uint8_t weekdays_last_;      /* 0 .. 6: 0L, 1L, ... */
     uint8_t weekdays_nth_[5];    /* 0 .. 6, for #1 .. #5 */
-    uint8_t has_last_weekday_;   /* LW */
-    uint8_t has_either_;         /* both day fields are restricted: a day of either matches */
+    uint8_t has_last_weekday_;   /* LW: the last weekday of the month */
+    /* both day fields are restricted, and a day that matches one of them is planned */
+    uint8_t has_either_;
 };
 
-/* Parses an expression. One that no date fulfils ("0 0 31 2 *") is refused too. */
+/* Parses an expression. Also refuses one that matches no date, such as "0 0 31 2 *". */
 enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct error *ret_error);
 
-/* True if any year has a planned day: always so for expressions that cron_parse accepts. */
+/* True if any year has a planned day, as for each expression that cron_parse accepts. */
 bool cron_can_fire(const struct cron *cron);
 
 /* Parses "shift", "skip", "first" or "both"; ERROR_INVALID for anything else. */

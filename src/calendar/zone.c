@@ -75,7 +75,7 @@ enum error_code zone_name_check(struct bytes name, struct error *ret_error)
     if (name.size == 0 || name.size > ZONE_NAME_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "a time zone's name has 1 to %d characters",
                          ZONE_NAME_SIZE_MAX);
-    size_t part = 0; /* begin of the part being read */
+    size_t part = 0; /* beginning of the part that is being read */
     for (size_t i = 0; i <= name.size; i++) {
         if (i < name.size && name.data[i] != '/') {
             if (!zone_is_name_character(name.data[i]))

@@ -25,8 +25,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-#define ZONE_FILE_SIZE_MAX (64 * 1024) /* the longest has about 4 KiB */
-#define ZONE_NAME_SIZE_MAX 63          /* the longest has 32 */
+#define ZONE_FILE_SIZE_MAX (64 * 1024) /* the largest file has about 4 KiB */
+#define ZONE_NAME_SIZE_MAX 63          /* the longest name has 32 */
 
 /* Largest offset from UTC, in both directions. */
 #define ZONE_OFFSET_S_MAX (26 * 3600)
@@ -36,19 +36,20 @@ struct zone;
 /* A time without changes of the clocks: instants t with start <= t < end show t + offset_s. What
  * the clocks skip or repeat at its start follows from offset_before_s. */
 struct zone_stretch {
-    int64_t start;           /* INT64_MIN if it has no start */
-    int64_t end;             /* INT64_MAX if it has no end */
-    int32_t offset_s;        /* east of UTC is positive */
-    int32_t offset_before_s; /* before `start`; equal to offset_s if it has no start */
+    int64_t start;    /* INT64_MIN if it has no start */
+    int64_t end;      /* INT64_MAX if it has no end */
+    int32_t offset_s; /* east of UTC is positive */
+    /* offset before `start`; equal to offset_s if the stretch has no start */
+    int32_t offset_before_s;
 };
 
 /* Parses the contents of a TZif file, version 2 or later. */
 enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct error *ret_error);
 
-/* NULL is allowed, and zone_utc(), which stays. */
+/* NULL and zone_utc() have no effect. */
 void zone_destroy(struct zone *zone);
 
-/* Returns UTC, without any file. */
+/* Returns UTC, which needs no file. */
 const struct zone *zone_utc(void);
 
 /* Returns the stretch that contains `at`. */

@@ -10,15 +10,16 @@
  */
 enum {
     HEADER_SIZE = 44,
-    TIME_COUNT_MAX = 2000,     /* limit of the reference code */
-    TYPE_COUNT_MAX = 256,      /* a type's number is one byte */
-    CHARACTER_COUNT_MAX = 512, /* the abbreviations */
+    TIME_COUNT_MAX = 2000,     /* limit of IANA's reference code */
+    TYPE_COUNT_MAX = 256,      /* the number of a type is one byte */
+    CHARACTER_COUNT_MAX = 512, /* bytes of all abbreviations */
     /* years computed before the rule begins, to find its first offset */
     YEARS_BEFORE = 2,
-    YEARS = YEARS_BEFORE + 403, /* 400, and the years that a rule may reach beyond its own */
+    /* 400 years, plus the years by which a rule may reach beyond its own */
+    YEARS = YEARS_BEFORE + 403,
 };
 
-/* 1969: nobody asks for earlier times of timers */
+/* begin of 1969; timers need no earlier times */
 #define HORIZON  (-INT64_C(365) * SECONDS_PER_DAY)
 #define TIME_END INT64_C(253402300800) /* the year 10000 */
 
@@ -27,7 +28,7 @@ struct header {
     uint32_t isut_count, isstd_count, leap_count, time_count, type_count, character_count;
 };
 
-/* Parts of a block in the file. */
+/* A block of data in the file, and where its parts are. */
 struct block {
     struct header header;
     size_t time_size; /* 4 or 8 */
@@ -163,7 +164,7 @@ static size_t zone_parse_list_rule(const struct zone_rule *rule, int year,
         struct zone_transition pair[2] = {{0, rule->offset_s}, {0, rule->summer_offset_s}};
 
         zone_rule_year(rule, year + i, &pair[1].at, &pair[0].at);
-        for (size_t j = 0; j < 2; j++) { /* it is among the last few */
+        for (size_t j = 0; j < 2; j++) { /* its place is among the last few */
             size_t place = count++;
 
             for (; place > 0 && ret_list[place - 1].at > pair[j].at; place--)
@@ -206,7 +207,7 @@ static bool zone_parse_append_rule(struct zone *zone, const struct zone_rule *ru
     return true;
 }
 
-/* See zone_check: each reading must have a clear meaning. */
+/* True if each reading has a clear meaning; see zone_check. */
 static bool zone_parse_is_well_spaced(const struct zone *zone)
 {
     const struct zone_transition *list = zone->transitions;
@@ -227,7 +228,7 @@ static bool zone_parse_is_well_spaced(const struct zone *zone)
     return list[first].at + ZONE_CYCLE_S - list[count - 1].at >= change + change_before;
 }
 
-/* Fills a zone that has room. */
+/* Fills a zone, which has room for all transitions. */
 static enum error_code zone_parse_build(struct zone *zone, const struct block *block,
                                         const struct zone_rule *rule, struct error *ret_error)
 {

@@ -9,7 +9,7 @@
 
 struct zone_transition {
     int64_t at;       /* first instant with the new offset */
-    int32_t offset_s; /* offset from then on */
+    int32_t offset_s; /* offset from `at` on */
 };
 
 struct zone {
@@ -42,10 +42,11 @@ struct zone_rule {
     struct zone_rule_day summer_start, summer_end;
 };
 
-/* Parses the whole text strictly; false if it is no rule, or has a summer time without dates. */
+/* Parses the whole text strictly. Returns false if it is no rule, or names a summer time without
+ * its dates. */
 bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule);
 
-/* Returns the two instants of `year`; in a southern zone the end precedes the start. */
+/* Returns the begin and the end of summer in `year`. In a southern zone the end is earlier. */
 void zone_rule_year(const struct zone_rule *rule, int year, int64_t *ret_start, int64_t *ret_end);
 
 #endif

@@ -2,10 +2,10 @@
 #include "calendar/zone_private.h"
 
 enum {
-    NAME_SIZE_MIN = 3, /* of "CET" */
+    NAME_SIZE_MIN = 3, /* as of "CET" */
     ZONE_DESIGNATION_SIZE_MAX = 31,
     OFFSET_HOURS_MAX = 24,
-    TIME_HOURS_MAX = 167, /* a rule's time may be up to a week before or after its day */
+    TIME_HOURS_MAX = 167, /* the time of a rule may be up to a week before or after its day */
 };
 
 struct zone_rule_reader {
@@ -20,7 +20,7 @@ static bool zone_rule_take(struct zone_rule_reader *reader, char c)
     return true;
 }
 
-/* Reads one to three digits, in [min, max]. */
+/* Reads a number of one to three digits that is in [min, max]. */
 static bool zone_rule_read_number(struct zone_rule_reader *reader, unsigned min, unsigned max,
                                   unsigned *ret_number)
 {
@@ -56,7 +56,7 @@ static bool zone_rule_skip_name(struct zone_rule_reader *reader)
            (!is_quoted || zone_rule_take(reader, '>'));
 }
 
-/* "[+-]hh[:mm[:ss]]" */
+/* Reads a time in the form "[+-]hh[:mm[:ss]]". */
 static bool zone_rule_read_time(struct zone_rule_reader *reader, unsigned hours_max,
                                 int32_t *ret_seconds)
 {
@@ -112,7 +112,7 @@ static bool zone_rule_read_day(struct zone_rule_reader *reader, struct zone_rule
 bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
 {
     struct zone_rule_reader reader = {text.data, text.data + text.size};
-    int32_t west_s; /* the text counts west as positive */
+    int32_t west_s; /* offset as written in the text, where west is positive */
 
     if (!zone_rule_skip_name(&reader) || !zone_rule_read_time(&reader, OFFSET_HOURS_MAX, &west_s))
         return false;
@@ -144,7 +144,7 @@ static int64_t zone_rule_day_in_year(const struct zone_rule_day *rule, int year)
 
     if (rule->kind == 'D')
         return first + rule->day;
-    if (rule->kind == 'J') /* day 60 is the first of March in every year */
+    if (rule->kind == 'J') /* day 60 is always the first of March, also in a leap year */
         return first + rule->day - 1 + (calendar_is_leap(year) && rule->day >= 60);
     first = calendar_days(year, rule->month, 1);
     unsigned int day = (rule->day + 7 - calendar_weekday(first)) % 7 + (rule->week - 1u) * 7;

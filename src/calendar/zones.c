@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* Identity of a file, for detecting a changed one. */
+/* What identifies the contents of a file, to notice that it has changed. */
 struct zones_file {
     dev_t device;
     ino_t number;
@@ -33,7 +33,7 @@ struct zones_retired {
 
 struct zones_absent {
     char name[ZONE_NAME_SIZE_MAX + 1];
-    unsigned idle; /* calls of zones_refresh since it was last requested */
+    unsigned idle; /* calls of zones_refresh since the name was last requested */
 };
 
 struct zones {
@@ -45,7 +45,7 @@ struct zones {
     struct zones_entry *entries; /* sorted by name */
     size_t count, capacity;
     struct zones_retired *retired;
-    struct zones_absent absent[ZONES_MISSING_KEPT]; /* sorted by name */
+    struct zones_absent absent[ZONES_MISSING_KEPT]; /* missing names that were requested, sorted */
     size_t absent_count;
     unsigned overflow_idle; /* like `idle`, for names beyond the size of `absent` */
     bool has_overflow;
@@ -137,7 +137,8 @@ enum error_code zones_create(const char *folder, struct zones **ret_zones, struc
     return ERROR_NONE;
 }
 
-/* Finds the index of `name`, or where it would be inserted. */
+/* Finds the index of `name`. Returns false if it is missing; then `ret_place` is where to insert
+ * it. */
 static bool zones_find(const struct zones *zones, const char *name, size_t *ret_place)
 {
     size_t low = 0, high = zones->count;
@@ -175,7 +176,7 @@ static enum error_code zones_locate(const struct zones *zones, const char *name,
             *ret_file = (struct zones_file){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
             return ERROR_NONE;
         }
-        /* A folder ("Europe"), or a file whose reading could wait, is no zone either. */
+        /* A folder such as "Europe" is no zone, nor is a file whose reading could wait. */
     }
     return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
 }
@@ -220,7 +221,8 @@ static bool zones_grow(struct zones *zones)
     return true;
 }
 
-/* Takes `zone`, unless another thread was first. The caller holds the lock. */
+/* Stores `zone` under the name, unless another thread has done so meanwhile. The caller holds the
+ * lock. */
 static enum error_code zones_insert(struct zones *zones, const char *name, struct zone *zone,
                                     const struct zones_file *file, const struct zone **ret_zone,
                                     struct error *ret_error)
@@ -299,7 +301,7 @@ enum error_code zones_get(struct zones *zones, struct bytes name, const struct z
     return code;
 }
 
-/* Remembers a missing name. The caller holds the lock. */
+/* Stores a missing name. The caller holds the lock. */
 static void zones_note_absent(struct zones *zones, struct bytes name)
 {
     char text[ZONE_NAME_SIZE_MAX + 1];
@@ -366,7 +368,7 @@ static bool zones_entry_at(struct zones *zones, size_t index, struct zones_entry
     return is_there;
 }
 
-/* Replaces the zone of a name, if there is memory to keep the old one. */
+/* Replaces the zone of a name. If there is no memory to keep the old one, nothing changes. */
 static void zones_replace(struct zones *zones, const char *name, struct zone *zone,
                           const struct zones_file *file)
 {
@@ -390,7 +392,7 @@ static void zones_replace(struct zones *zones, const char *name, struct zone *zo
     free(retired);
 }
 
-/* Looks for the missing names, and forgets those that nobody requests any more. */
+/* Looks for the files of missing names, and removes those names that are no longer requested. */
 static void zones_refresh_absent(struct zones *zones)
 {
     struct zones_missing *missing = malloc(sizeof(*missing));

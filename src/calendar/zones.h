@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 #define ZONES_FOLDER    "/usr/share/zoneinfo"
-#define ZONES_COUNT_MAX 1024 /* the database has about 600 names */
+#define ZONES_COUNT_MAX 1024 /* the tz database has about 600 names */
 
 /* Maximum of missing names that are remembered; further ones are counted. */
 #define ZONES_MISSING_KEPT 64
@@ -37,12 +37,12 @@ struct zones;
  * the database is noticed at the start. */
 enum error_code zones_create(const char *folder, struct zones **ret_zones, struct error *ret_error);
 
-/* The same, even if the database is missing: it may be installed later. Fails only without
- * memory. */
+/* Like zones_create, but also succeeds if the database is missing, because it may be installed
+ * later. Fails only if memory is out. */
 enum error_code zones_create_anyway(const char *folder, struct zones **ret_zones,
                                     struct error *ret_error);
 
-/* Frees the zones too. NULL is allowed. */
+/* Also frees the zones. NULL has no effect. */
 void zones_destroy(struct zones *zones);
 
 /* Returns the version of the database, such as "2025b"; "unknown" if its files do not say it. */
@@ -53,15 +53,16 @@ void zones_version(struct zones *zones, char ret_version[ZONES_VERSION_SIZE]);
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                           struct error *ret_error);
 
-/* Like zones_get, for something that exists and needs the zone: a missing name is remembered. */
+/* Like zones_get, for a timer that needs the zone: if it is missing, the name is stored for
+ * zones_missing. */
 enum error_code zones_get_used(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                                struct error *ret_error);
 
-/* Missing names that zones_get_used was called for and that are still missing. */
+/* Names for which zones_get_used found no zone, and which are still missing. */
 struct zones_missing {
-    size_t count; /* of `names` */
+    size_t count; /* number of `names` */
     bool has_more;
-    char names[ZONES_MISSING_KEPT][ZONE_NAME_SIZE_MAX + 1]; /* in order */
+    char names[ZONES_MISSING_KEPT][ZONE_NAME_SIZE_MAX + 1]; /* sorted */
 };
 
 void zones_missing(struct zones *zones, struct zones_missing *ret_missing);
