@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* how many bytes of a wrong value an error text repeats */
+/* number of bytes of a wrong value that an error text repeats */
 enum { SHOWN = 60 };
 
 static bool config_parse_number(const struct config_row *row, const char *text, uint64_t *ret_value)
@@ -22,7 +22,7 @@ static bool config_parse_number(const struct config_row *row, const char *text, 
     return number_parse(bytes_of(text), 10, ret_value);
 }
 
-/* Makes the error text, such as "... must be 1 to 65535". */
+/* Sets the error text, such as "... must be 1 to 65535". */
 static enum error_code config_refuse(const struct config_row *row, const char *value,
                                      struct error *ret_error)
 {
@@ -62,7 +62,7 @@ static bool config_set_number(const struct config_row *row, char *at, const char
     return true;
 }
 
-/* Whether a line of the config file can hold the value. Every setting must: it can then be
+/* True if a line of the config file can hold the value. Each setting must, so that it can be
  * printed and read again. */
 static bool config_fits_a_line(const char *value, size_t size)
 {

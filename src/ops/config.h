@@ -275,16 +275,16 @@ struct config {
 #undef FIELD
 };
 
-/* All defaults. */
+/* Sets all fields to their defaults. */
 void config_init(struct config *ret_config);
 
-/* Sets one field by its name in the table (listen_address) from text. On failure nothing changed.
- */
+/* Sets one field, by its name in the table (listen_address), from text. On failure nothing
+ * changes. */
 enum error_code config_set(struct config *config, const char *name, const char *value,
                            struct error *ret_error);
 
-/* The texts made from the table. */
-void config_format(const struct config *config, struct buffer *buffer); /* secrets hidden */
+/* Append texts that are made from the table. */
+void config_format(const struct config *config, struct buffer *buffer); /* omits secrets */
 void config_format_help(struct buffer *buffer);
 void config_format_docs(struct buffer *buffer);
 void config_format_example(struct buffer *buffer);

@@ -16,7 +16,7 @@
 #define ENVIRONMENT_PREFIX "TICKWHEEL_"
 
 enum {
-    SHOWN = 60, /* how much of a wrong name an error text repeats */
+    SHOWN = 60, /* number of bytes of a wrong name that an error text repeats */
     FILE_BYTES_MAX = 1 << 20,
     SECRET_FILE_BYTES_MAX = 64 * 1024,
 };
@@ -30,7 +30,7 @@ enum spelling {
 struct source {
     struct config *config;
     enum spelling spelling;
-    bool has_set[CONFIG_ROWS_MAX]; /* by row */
+    bool has_set[CONFIG_ROWS_MAX]; /* indexed by row */
 };
 
 static const char *config_load_spell(enum spelling spelling, const char *name,
@@ -50,7 +50,8 @@ static const char *config_load_spell(enum spelling spelling, const char *name,
     return ret_text;
 }
 
-/* Returns what replaces a setting of an earlier version; NULL: no version had it. */
+/* Returns what replaces a setting of an earlier version; NULL if no version had a setting of this
+ * name. */
 static const char *config_load_gone(const char *name)
 {
     return strcmp(name, "http_threads") == 0 ? "the threads of shards serve clients" : NULL;
@@ -112,11 +113,11 @@ static enum error_code config_load_apply(struct source *source, const char *name
     return config_set(source->config, name, value, ret_error);
 }
 
-/* A secret and the file of a secret are two ways to say one thing: within a source only one of
- * them, and the stronger source's way replaces the other. */
+/* A secret can be given as a value or as a file. One source may set only one of the two, and a
+ * stronger source replaces both. */
 static const struct {
     const char *name, *file_name;
-    bool may_have_lines; /* of which those that begin with # are comments */
+    bool may_have_lines; /* the file may have several lines; those that begin with # are comments */
 } secrets[] = {
     {"webhook_secret", "webhook_secret_file", false},
     {"broker_connections", "broker_connections_file", true},
@@ -145,10 +146,10 @@ static enum error_code config_load_settle_secrets(struct source *source, struct 
 
 struct config_reader {
     struct source source;
-    struct bytes rest;    /* not yet handed to libinih */
+    struct bytes rest;    /* text that libinih has not read yet */
     unsigned line;        /* number of the line that libinih reads */
-    unsigned failed_line; /* number of the first line that a setting refused; 0: none */
-    struct error error;   /* why */
+    unsigned failed_line; /* number of the first line whose setting was refused; 0 if none was */
+    struct error error;   /* cause of the first failure */
 };
 
 static void config_load_refuse_line(struct config_reader *reader, enum error_code code,
@@ -160,7 +161,7 @@ static void config_load_refuse_line(struct config_reader *reader, enum error_cod
     error_set(&reader->error, code, "%s", text);
 }
 
-/* Hands libinih one line, like fgets. */
+/* Copies the next line to libinih, like fgets. */
 static char *config_load_next_line(char *to, int size, void *stream)
 {
     struct config_reader *reader = stream;
@@ -193,7 +194,7 @@ static bool config_load_is_section(const char *name)
     return *name == '\0';
 }
 
-/* Called by libinih for each setting; 0 marks the line as wrong. */
+/* Called by libinih for each setting. Returns 0 if the line is wrong. */
 static int config_load_on_setting(void *context, const char *section, const char *name,
                                   const char *value)
 {
@@ -247,8 +248,8 @@ static enum error_code config_load_file(struct config *config, const char *path,
 
 /* ---- the environment ---- */
 
-/* Whether a variable with the prefix is no setting of the daemon: TICKWHEEL_CONFIG, and the
- * variables of the command line. */
+/* True for variables with the prefix that are no settings of the daemon: TICKWHEEL_CONFIG, and
+ * those of the command line. */
 static bool config_load_is_foreign(const char *name)
 {
     return strcmp(name, "config") == 0 || strcmp(name, "url") == 0 || strcmp(name, "token") == 0;
@@ -324,7 +325,7 @@ static bool config_load_take_bare_flag(const char *name, struct config_request *
     return false;
 }
 
-/* The action of a flag that takes a folder; RUN for other flags. */
+/* Returns the action of a flag that takes a folder; RUN if it is another flag. */
 static enum config_action config_load_folder_action(const char *name)
 {
     if (strcmp(name, "check") == 0)
@@ -336,7 +337,8 @@ static enum config_action config_load_folder_action(const char *name)
     return strcmp(name, "restore") == 0 ? CONFIG_ACTION_RESTORE : CONFIG_ACTION_RUN;
 }
 
-/* Takes a folder. The last flag decides the action. Only --cluster-import takes several folders. */
+/* Handles a flag with a folder. The last such flag decides the action. Only --cluster-import
+ * accepts several folders. */
 static enum error_code config_load_take_folder(struct config_request *request,
                                                enum config_action action, const char *folder,
                                                struct error *ret_error)
@@ -351,8 +353,8 @@ static enum error_code config_load_take_folder(struct config_request *request,
     return ERROR_NONE;
 }
 
-/* Reads the name of a setting in a flag, "--listen-port" or "--listen-port=80". Returns where its
- * value begins behind an "=", or NULL. */
+/* Reads the name of a setting from a flag, "--listen-port" or "--listen-port=80". Returns the value
+ * after the "="; NULL if there is none. */
 static char *config_load_flag_name(char *flag, char ret_name[CONFIG_NAME_SIZE * 2])
 {
     char *equals = strchr(flag, '=');
@@ -366,7 +368,8 @@ static char *config_load_flag_name(char *flag, char ret_name[CONFIG_NAME_SIZE * 
     return equals ? equals + 1 : NULL;
 }
 
-/* Walks the flags. With a `source`, applies them; without, only finds --config. */
+/* Walks the flags. If there is a `source`, applies them to it; otherwise only looks for
+ * --config. */
 static enum error_code config_load_walk_flags(int argc, char *const argv[], struct source *source,
                                               struct config_request *request, const char **ret_path,
                                               struct error *ret_error)
@@ -420,8 +423,8 @@ void config_hide_secrets(int argc, char *const argv[])
 
 /* ---- all of them ---- */
 
-/* Joins the lines of a list to one line and makes comments blank: a list of brokers may stand on
- * several lines. */
+/* Joins the lines of a list to one line, because a list of brokers may be written on several lines.
+ * Comments become blanks. */
 static void config_load_join_lines(struct buffer *text)
 {
     bool begins_line = true, is_comment = false;
@@ -483,7 +486,8 @@ enum error_code config_reload_secrets(const struct config *config, struct config
     return config_load_secrets(ret_fresh, ret_error);
 }
 
-/* Whether the action uses the settings. --help does not: it must work with invalid settings. */
+/* True if the action uses the settings. --help does not, because it must work even if settings are
+ * invalid. */
 static bool config_load_needs_settings(enum config_action action)
 {
     return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
@@ -504,7 +508,8 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
     enum error_code code = config_load_walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
     if (!code && !config_load_needs_settings(ret_request->action))
         return ERROR_NONE;
-    /* A restore into the default folder would depend on the folder that the shell is in. */
+    /* The path of a restore must be given: the default folder would depend on the current folder of
+     * the shell. */
     const bool must_name_folder = ret_request->action == CONFIG_ACTION_RESTORE;
     if (must_name_folder)
         ret_config->data_folder[0] = '\0';

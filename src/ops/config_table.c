@@ -77,7 +77,7 @@ static void config_table_format_number(enum config_type type, uint64_t value, st
         buffer_append_u64(buffer, value);
 }
 
-/* The n-th word of "always|never". */
+/* Returns the n-th word of a text such as "always|never". */
 static struct bytes config_table_choice_word(const char *words, unsigned n)
 {
     for (; n; n--)

@@ -10,7 +10,7 @@
 #include "ops/config.h"
 
 enum config_type {
-    CONFIG_TYPE_SECTION, /* not a field: only name and help */
+    CONFIG_TYPE_SECTION, /* a heading: has only name and help */
     CONFIG_TYPE_U32,
     CONFIG_TYPE_U64,
     CONFIG_TYPE_DURATION,
@@ -24,32 +24,34 @@ enum config_type {
 struct config_row {
     enum config_type type;
     const char *name;
-    const char *preset; /* the default; of a choice, all its words */
+    const char *preset; /* default value; for a choice, all its words */
     uint64_t min, max;
     const char *help;
-    size_t offset; /* in struct config */
+    size_t offset; /* offset of the field in struct config */
 };
 
-#define CONFIG_ROWS_MAX       128
-#define CONFIG_NAME_SIZE      64  /* of the longest name, with its end */
-#define CONFIG_LINE_BYTES_MAX 190 /* of the file; libinih cuts a line at 198 without a word */
+#define CONFIG_ROWS_MAX  128
+#define CONFIG_NAME_SIZE 64 /* size of the longest name, with its NUL */
+/* maximum of a line in the config file; libinih cuts lines at 198 bytes without an error */
+#define CONFIG_LINE_BYTES_MAX 190
 
 extern const struct config_row config_rows[];
 extern const size_t config_row_count;
 
-/* The field of that name; NULL when there is none. */
+/* Returns the field of that name; NULL if there is none. */
 const struct config_row *config_row_find(const char *name);
 
-/* The field that a mistyped name probably meant; NULL when none is near. */
+/* Returns the field whose name is nearest to a misspelt one; NULL if none is near. */
 const struct config_row *config_row_nearest(const char *name);
 
-/* Appends the value as a person would write it in the file. */
+/* Appends the value in the form in which it is written in the file. */
 void config_row_format_value(const struct config_row *row, const struct config *config,
                              struct buffer *buffer);
 
 void config_row_format_default(const struct config_row *row, struct buffer *buffer);
 
-/* Appends "1 to 65535", "100ms to 24h", "always or never", "at most 45 bytes". */
+/* Appends the limits of a field, such as "1 to 65535", "100ms to 24h", "always or never", "at most
+ * 45 bytes". */
 void config_row_format_limits(const struct config_row *row, struct buffer *buffer);
 
 #endif

@@ -12,7 +12,8 @@ static const char *const type_names[] = {
     [CONFIG_TYPE_CHOICE] = "CHOICE",
 };
 
-/* "name = value", without a blank after it when there is no value. Ends the value's buffer. */
+/* Appends "name = value"; without a value there is no blank after the "=". Frees the buffer of the
+ * value. */
 static void config_text_append_setting(struct buffer *buffer, const char *name,
                                        struct buffer *value)
 {
@@ -32,7 +33,8 @@ void config_format(const struct config *config, struct buffer *buffer)
             buffer_printf(buffer, "%s[%s]\n", i ? "\n" : "", row->name);
             continue;
         }
-        /* A hidden value must not be read back as the setting. */
+        /* Printed secrets are commented out, because what is printed instead of them must not be
+         * read as their values. */
         buffer_append_text(buffer, row->type == CONFIG_TYPE_SECRET ? "; " : "");
         struct buffer value;
         buffer_init(&value);
@@ -117,7 +119,7 @@ void config_format_help(struct buffer *buffer)
     }
 }
 
-/* Escapes bars, which would end the cell of the table. */
+/* Appends the text with bars escaped, because a bar ends a cell of the table. */
 static void config_text_append_cell(struct buffer *buffer, const char *text)
 {
     for (; *text; text++) {

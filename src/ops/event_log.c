@@ -14,7 +14,7 @@ static const char *const level_names[] = {
     [EVENT_LOG_DEBUG] = "debug",
 };
 
-/* every line keeps room for this end */
+/* end of a line that was cut; each line reserves room for it */
 static const char cut_mark[] = " cut=1\n";
 
 void event_log_init(struct event_log *log, FILE *file, enum event_log_level level_max,
@@ -61,7 +61,8 @@ static bool event_log_needs_quotes(const char *value)
     return false;
 }
 
-/* Escapes a character of a quoted value, so that the line stays one line. */
+/* Writes a character of a quoted value, escaped if it would end the line or the quotes. Returns its
+ * size. */
 static size_t event_log_escape(char c, char to[8])
 {
     if (c == '"' || c == '\\') {
@@ -99,7 +100,7 @@ void event_log_text(struct event_log_line *line, const char *key, const char *va
         }
         event_log_append(line, "\"", 1);
     }
-    /* A pair goes in whole or not at all: a half one could be misread. */
+    /* A pair that does not fit is left out, because a part of one could be misread. */
     if (line->is_cut_)
         line->size_ = size_before;
 }
@@ -122,7 +123,7 @@ void event_log_end(struct event_log_line *line)
     line->size_ += strlen(end);
     if (line->log_->queue_)
         event_log_queue_add(line->log_->queue_, line->text_, line->size_);
-    /* One call: stdio's lock keeps lines of different threads apart. */
+    /* With one call for a line, stdio's lock keeps the lines of different threads apart. */
     else if (fwrite(line->text_, 1, line->size_, line->log_->file_) == line->size_)
         fflush(line->log_->file_);
     line->log_ = NULL;

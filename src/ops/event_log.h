@@ -40,33 +40,35 @@ struct metrics;
 
 struct event_log {
     FILE *file_;                    /* borrowed */
-    struct event_log_queue *queue_; /* NULL: each thread writes its own lines */
+    struct event_log_queue *queue_; /* NULL if each thread writes its own lines */
     enum event_log_level level_max_;
     struct wall (*now_)(void);
 };
 
 #define EVENT_LOG_LINE_SIZE   1024
 #define EVENT_LOG_QUEUE_BYTES (256 << 10)
-#define EVENT_LOG_STOP_MS     1000 /* how long event_log_stop waits for the reader of the log */
+/* time for which event_log_stop waits for the reader of the log */
+#define EVENT_LOG_STOP_MS 1000
 
 struct event_log_line {
-    const struct event_log *log_; /* NULL: the level of the event is not logged */
+    const struct event_log *log_; /* NULL if the level of the event is not logged */
     size_t size_;
     bool is_cut_;
     char text_[EVENT_LOG_LINE_SIZE];
 };
 
-/* Events above `level_max` are dropped. `now` tells the time, such as wall_now. */
+/* Initializes a log that drops events above `level_max`. `now` is a clock, such as wall_now. */
 void event_log_init(struct event_log *log, FILE *file, enum event_log_level level_max,
                     struct wall (*now)(void));
 
-/* Starts the thread that writes the lines to the file's descriptor. `metrics` (borrowed) count the
- * lines that are dropped. ERROR_IO if the system refuses: then each thread writes its own lines. */
+/* Starts the thread that writes the lines to the file's descriptor. `metrics`, borrowed, count
+ * dropped lines. On ERROR_IO, because the system has no thread, each thread writes its own
+ * lines. */
 enum error_code event_log_start(struct event_log *log, struct metrics *metrics,
                                 struct error *ret_error);
 
-/* Ends the thread. Lines in the queue are written; those that the reader does not take within
- * EVENT_LOG_STOP_MS are lost. */
+/* Ends the thread after it has written the lines in the queue. Lines that the reader does not take
+ * within EVENT_LOG_STOP_MS are lost. */
 void event_log_stop(struct event_log *log);
 
 /* Begins a line; `event` is one word. */
@@ -75,7 +77,7 @@ void event_log_begin(struct event_log_line *line, const struct event_log *log,
 void event_log_text(struct event_log_line *line, const char *key, const char *value);
 void event_log_number(struct event_log_line *line, const char *key, uint64_t value);
 
-/* Writes it. */
+/* Ends the line and writes it. */
 void event_log_end(struct event_log_line *line);
 
 #endif

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STUCK_MS 100  /* pause before an output without room is tried again */
+#define STUCK_MS 100  /* pause before a write is tried again to an output that had no room */
 #define IDLE_MS  2000 /* time without a line after which the thread ends */
 
 _Static_assert(EVENT_LOG_LINE_SIZE <= OUTPUT_ATOMIC_MAX, "a line is written whole");
@@ -22,16 +22,16 @@ struct event_log_queue {
     struct event_log_queue_options options;
     struct output output; /* used by the thread alone */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* waits by the monotonic clock */
-    /* What follows is guarded by lock. */
+    pthread_cond_t changed; /* waits with deadlines of the monotonic clock */
+    /* The following fields are guarded by lock. */
     char text[EVENT_LOG_QUEUE_BYTES];
-    size_t begin, size; /* of the waiting lines in `text` */
-    uint64_t dropped;   /* dropped lines that no line has counted yet */
+    size_t begin, size; /* position of the waiting lines in `text`, which is a ring */
+    uint64_t dropped;   /* dropped lines that were not reported by a line yet */
     pthread_t thread;
     bool has_thread; /* `thread` must be joined */
     bool is_running; /* it takes lines */
     bool is_stopping;
-    struct instant give_up_at; /* when stopping */
+    struct instant give_up_at; /* during a stop: time at which waiting lines are given up */
 };
 
 /* ---- the ring ---- */
@@ -48,7 +48,7 @@ static void event_log_queue_put(struct event_log_queue *queue, const char *line,
     queue->size += size;
 }
 
-/* Takes out the first line. Returns its size; 0: there is none. */
+/* Removes the first line. Returns its size; 0 if there is none. */
 static size_t event_log_queue_pop(struct event_log_queue *queue, char ret_line[EVENT_LOG_LINE_SIZE])
 {
     size_t size = 0;
@@ -63,7 +63,7 @@ static size_t event_log_queue_pop(struct event_log_queue *queue, char ret_line[E
     return size;
 }
 
-/* Adds a line that counts the lines dropped before it, if there is room. */
+/* If lines were dropped, adds a line with their number, provided that there is room. */
 static void event_log_queue_tell_dropped(struct event_log_queue *queue)
 {
     char line[EVENT_LOG_LINE_SIZE];
@@ -114,7 +114,8 @@ static bool event_log_queue_gives_up(struct event_log_queue *queue)
     return gives_up;
 }
 
-/* Writes the line, or gives it up: when the output is broken, and when the queue stops. */
+/* Writes a line, which is lost if the output is broken. Returns false if it was given up because
+ * the queue is stopping. */
 static bool event_log_queue_write(struct event_log_queue *queue, const char *line, size_t size)
 {
     for (size_t sent = 0; sent < size;) {
@@ -208,7 +209,7 @@ enum error_code event_log_queue_start(const struct event_log_queue_options *opti
     return ERROR_NONE;
 }
 
-/* A write to a file may hang in the system. Then the thread and the queue are left behind. */
+/* If a write to a file hangs in the system, the thread and the queue are abandoned. */
 void event_log_queue_stop(struct event_log_queue *queue)
 {
     if (!queue)

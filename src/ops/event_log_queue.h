@@ -12,8 +12,8 @@
 
 struct event_log_queue_options {
     int fd;                  /* borrowed until stop */
-    struct metrics *metrics; /* likewise */
-    /* Makes a line about dropped lines, of EVENT_LOG_LINE_SIZE at most. Returns its size. */
+    struct metrics *metrics; /* borrowed until stop */
+    /* Formats a line about `count` dropped lines, at most EVENT_LOG_LINE_SIZE. Returns its size. */
     size_t (*format_dropped)(void *context, uint64_t count, char ret_text[]);
     void *context;
 };
@@ -21,10 +21,10 @@ struct event_log_queue_options {
 enum error_code event_log_queue_start(const struct event_log_queue_options *options,
                                       struct event_log_queue **ret_queue, struct error *ret_error);
 
-/* NULL is none. See event_log_stop. */
+/* Stops the queue as event_log_stop says. NULL has no effect. */
 void event_log_queue_stop(struct event_log_queue *queue);
 
-/* Adds a line that ends in a line break, of EVENT_LOG_LINE_SIZE at most. */
+/* Adds a line of at most EVENT_LOG_LINE_SIZE bytes, which ends in a line break. */
 void event_log_queue_add(struct event_log_queue *queue, const char *line, size_t size);
 
 #endif

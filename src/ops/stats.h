@@ -12,7 +12,8 @@
 
 #include "ops/metrics.h"
 
-/* X(ID, name): of METRIC_ID. The order is the format between nodes: new ones go to the end. */
+/* X(ID, name): the number of METRIC_ID. Nodes exchange the numbers in this order, so new ones are
+ * added at the end. */
 #define STATS_LIST(X)                     \
     X(TIMERS_CREATED, "created")          \
     X(TIMERS_FIRED, "fired")              \
@@ -29,7 +30,7 @@
     X(DEAD_LETTERS, "dead_letters")       \
     X(BREAKERS_OPEN, "breakers_open")
 
-/* X(ID, name): of HISTOGRAM_ID, the lateness of a stage. */
+/* X(ID, name): the lateness of a stage, from HISTOGRAM_ID. */
 #define STATS_STAGE_LIST(X)          \
     X(LATENESS_SCHEDULE, "schedule") \
     X(LATENESS_QUEUE, "queue")       \
@@ -43,7 +44,7 @@ enum stats_stage {
         STATS_STAGE_COUNT
 };
 
-/* The buckets of the stages come first, and then the figures. */
+/* Indices of the numbers: first the buckets of the stages, then the other numbers. */
 enum stats_number {
     STATS_BEFORE_ = STATS_STAGE_COUNT * METRICS_BUCKET_COUNT - 1,
 #define X(id, name) STATS_##id,
@@ -68,7 +69,7 @@ static inline void stats_read(const struct metrics *metrics, uint64_t ret_number
 #undef X
 }
 
-/* The buckets of a stage. */
+/* Returns the buckets of a stage. */
 static inline const uint64_t *stats_buckets(const uint64_t numbers[STATS_COUNT],
                                             enum stats_stage stage)
 {

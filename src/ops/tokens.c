@@ -81,7 +81,7 @@ static bool tokens_parse_hex(struct bytes text, uint8_t ret_hash[TOKEN_HASH_SIZE
 
 /* ---- the file ---- */
 
-/* The tenant of that name, made if it is new. NULL when out of memory. */
+/* Returns the tenant of that name, and adds it if needed. NULL if out of memory. */
 static struct token_tenant *tokens_tenant_get(struct tokens *tokens, struct bytes name)
 {
     for (size_t i = 0; i < tokens->tenant_count; i++)
@@ -99,7 +99,7 @@ static struct token_tenant *tokens_tenant_get(struct tokens *tokens, struct byte
     return tenant;
 }
 
-/* Reads a line of a token. Returns the error of the line; NULL: none. */
+/* Reads a line with a token. Returns what is wrong with the line; NULL if it is valid. */
 static const char *tokens_read_token(struct tokens *tokens, struct token_tenant *tenant,
                                      struct bytes line)
 {
@@ -257,8 +257,8 @@ void tokens_free(struct tokens *tokens)
 
 /* ---- tokens ---- */
 
-/* Returns 1 for equal hashes, 0 otherwise, in constant time: every word is read, and the barrier
- * keeps the compiler from leaving early. */
+/* Returns 1 if the hashes are equal, otherwise 0, in constant time: reads every word, and the
+ * barrier keeps the compiler from stopping early. */
 static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
 {
     uint64_t difference = 0;
@@ -275,7 +275,8 @@ static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
     return (size_t)(1 ^ (difference | -difference) >> 63);
 }
 
-/* The loop compares every token, also after a match. */
+/* Compares every token, even after a match, so that the time does not depend on which one
+ * matches. */
 const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
 {
     uint8_t hash[TOKEN_HASH_SIZE];
@@ -287,13 +288,13 @@ const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
 const struct token *tokens_find_hash(const struct tokens *tokens,
                                      const uint8_t hash[TOKEN_HASH_SIZE])
 {
-    size_t found = 0; /* index of the match, from 1; 0: none */
+    size_t found = 0; /* index of the match plus 1; 0 if there is none */
     for (size_t i = 0; i < tokens->count; i++)
         found |= (i + 1) & -tokens_hash_equal(hash, tokens->tokens[i].hash);
     return found ? &tokens->tokens[found - 1] : NULL;
 }
 
-/* base64 in its form for URLs, without padding (RFC 4648, section 5). */
+/* Writes the secret as base64 for URLs, without padding (RFC 4648, section 5). */
 static bool tokens_format_token(const uint8_t secret[TOKEN_HASH_SIZE],
                                 char ret_token[TOKEN_TEXT_SIZE])
 {

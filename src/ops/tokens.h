@@ -20,12 +20,13 @@
 #include "base/error.h"
 #include "timer/tenant.h"
 
-#define TOKENS_MAX           4096 /* each request is compared with every token */
+/* maximum number, because each request is compared with every token */
+#define TOKENS_MAX           4096
 #define TOKENS_FILE_SIZE_MAX (1 << 20)
 #define TOKEN_HASH_SIZE      32
-#define TOKEN_TEXT_SIZE      47 /* "tw_" and 43 of A-Z a-z 0-9 - _ and the NUL */
+#define TOKEN_TEXT_SIZE      47 /* "tw_", 43 characters of A-Z a-z 0-9 - _, and the NUL */
 
-/* X(name, word): what a token allows; none includes another. */
+/* X(name, word): a scope, which says what a token allows; none includes another. */
 #define TOKEN_SCOPE_LIST(X)                                                   \
     X(SCHEDULE, "schedule") /* make, change and end timers; work on queues */ \
     X(READ, "read")         /* see timers */                                  \
@@ -41,7 +42,7 @@ enum token_scope {
 #undef X
 };
 
-/* X(name, least, most, help): what may be limited for one tenant; 0 stands for no limit. */
+/* X(name, least, most, help): a limit that can be set for each tenant; 0 means no limit. */
 #define TENANT_LIMIT_LIST(X)                                                                      \
     X(pending_max, 1, UINT64_MAX / 2) /* live timers */                                           \
     X(rate, 1, 1000000)               /* requests, and lines of batches, a second */              \
@@ -57,14 +58,14 @@ struct tenant_limits {
 
 struct token {
     uint8_t hash[TOKEN_HASH_SIZE];
-    unsigned scopes; /* of enum token_scope */
-    size_t tenant;   /* index into tokens.tenants */
+    unsigned scopes; /* bits of enum token_scope */
+    size_t tenant;   /* index in tokens.tenants */
 };
 
 struct token_tenant {
     char name[TENANT_SIZE_MAX];
-    uint8_t name_size; /* 0: the tenant without a name */
-    bool has_limits;   /* a line of the file gave limits */
+    uint8_t name_size; /* 0 for the unnamed tenant */
+    bool has_limits;   /* a line of the file sets limits for the tenant */
     bool has_token;
     struct tenant_limits limits;
 };
@@ -83,27 +84,28 @@ static inline struct bytes token_tenant_name(const struct token_tenant *tenant)
     return (struct bytes){tenant->name, tenant->name_size};
 }
 
-/* Reads the text of a tokens file; `origin` stands in error texts. There must be a token. */
+/* Reads the text of a tokens file, which must have at least one token. Error texts name `origin` as
+ * its source. */
 enum error_code tokens_parse(struct bytes text, const char *origin, struct tokens **ret_tokens,
                              struct error *ret_error);
 enum error_code tokens_load(const char *path, struct tokens **ret_tokens, struct error *ret_error);
 void tokens_free(struct tokens *tokens);
 
-/* The token that was presented; NULL when there is none such. The time it takes depends only on the
- * number of tokens in the file. */
+/* Returns the token that a client presented; NULL if the file does not have it. The time depends
+ * only on the number of tokens in the file. */
 const struct token *tokens_find(const struct tokens *tokens, struct bytes text);
 
-/* Likewise by its hash. */
+/* Like tokens_find, by the hash of the token. */
 const struct token *tokens_find_hash(const struct tokens *tokens,
                                      const uint8_t hash[TOKEN_HASH_SIZE]);
 
-/* "schedule,read": each at most once, at least one. */
+/* Parses scopes such as "schedule,read". Each may be named once; there must be at least one. */
 bool token_scopes_parse(struct bytes text, unsigned *ret_scopes);
 
-/* The word of one scope. */
+/* Returns the word of one scope. */
 const char *token_scope_word(enum token_scope scope);
 
-/* Makes a token, and the line that lets it in. */
+/* Makes a token, and the line of the tokens file that accepts it. */
 enum error_code token_make(struct bytes tenant, unsigned scopes, char ret_token[TOKEN_TEXT_SIZE],
                            struct buffer *line, struct error *ret_error);
 
