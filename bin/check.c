@@ -140,7 +140,7 @@ int check_data(const char *folder, enum check_form form)
         buffer_deinit(&json);
         return code == ERROR_CORRUPT ? CHECK_DAMAGED : CHECK_FAILED;
     }
-    /* after an unclean stop records behind the incomplete write, if any, are lost */
+    /* after an unclean stop, records after an incomplete write may be lost */
     const bool is_torn = opened.torn_logs && !check.was_closed;
     const bool is_printed = check_print(folder, &check, is_torn, form, &json);
     rocksdb_check_deinit(&check);

@@ -11,12 +11,12 @@
 
 enum {
     CLUSTER_SECRET_SIZE_MIN = 16,
-    CLUSTER_HOST_SIZE = 64, /* room for a numeric address with its NUL */
+    CLUSTER_HOST_SIZE = 64, /* size of a numeric address with its NUL */
 };
 
 /* ---- addresses ---- */
 
-/* Splits "host:port" and "[host]:port". The host has no brackets then. */
+/* Splits "host:port" or "[host]:port". The brackets are removed from the host. */
 static bool cluster_split(const char *text, struct bytes *ret_host, uint64_t *ret_port)
 {
     const char *colon = strrchr(text, ':');
@@ -40,7 +40,7 @@ struct cluster_listen {
     bool is_wildcard;
 };
 
-/* The numeric address and the port of cluster_listen. */
+/* Parses cluster_listen: a numeric address and a port. */
 static bool cluster_parse_listen(const char *text, struct cluster_listen *ret_listen)
 {
     struct in6_addr ipv6;
@@ -60,7 +60,7 @@ static bool cluster_parse_listen(const char *text, struct cluster_listen *ret_li
     return is_address;
 }
 
-/* Whether the text is an address. Other nodes put it into a URL. */
+/* True if the text is an address that other nodes can put into a URL. */
 static bool cluster_is_address(const char *text)
 {
     struct bytes host;

@@ -20,11 +20,11 @@
 enum { IMPORT_DONE = 0, IMPORT_FAILED = 1, IMPORT_UNREADABLE = 2, IMPORT_WAIT_MS = 60000 };
 
 enum cluster_import_step {
-    /* first pass: appends nothing, as the log is empty or begins with the import */
+    /* first pass: appends nothing, but checks that the log is empty or begins with this import */
     CLUSTER_IMPORT_LOOK,
-    CLUSTER_IMPORT_BEGIN,   /* appends the first record alone */
+    CLUSTER_IMPORT_BEGIN,   /* appends only the first record */
     CLUSTER_IMPORT_APPEND,  /* appends the records that are missing */
-    CLUSTER_IMPORT_COMPARE, /* compares; no record may be missing */
+    CLUSTER_IMPORT_COMPARE, /* compares all records; none may be missing */
     CLUSTER_IMPORT_STEPS,
 };
 
@@ -39,8 +39,8 @@ struct cluster_import {
     struct log *log;
     uint64_t live; /* timers of the partitions that were compared */
     uint64_t records;
-    bool is_appending; /* the end of the log was reached: what follows is appended */
-    bool is_sent;      /* the record of the import is on its way */
+    bool is_appending; /* the end of the log was reached, so the following records are appended */
+    bool is_sent;      /* an append of the import is in flight */
 };
 
 static bool cluster_import_is_over(const struct cluster_import *run)
@@ -48,7 +48,7 @@ static bool cluster_import_is_over(const struct cluster_import *run)
     return import_frame(run->import).size == 0;
 }
 
-/* Counts the record that the log has, and makes the next one of the import. */
+/* Counts a record that the log has, and makes the next record of the import. */
 static enum error_code cluster_import_go_on(struct cluster_import *run, struct error *ret_error)
 {
     run->records++;
@@ -59,7 +59,7 @@ static enum error_code cluster_import_compare(struct cluster_import *run, struct
                                               struct error *ret_error)
 {
     if (run->is_appending)
-        return ERROR_NONE; /* own ones */
+        return ERROR_NONE; /* a record that this run has appended */
     if (bytes_equal(record, import_frame(run->import)))
         return cluster_import_go_on(run, ret_error);
     if (import_is_repeat(run->import, record))
@@ -75,7 +75,8 @@ static enum error_code cluster_import_end(struct cluster_import *run, struct err
     if (run->step == CLUSTER_IMPORT_COMPARE)
         return error_set(ret_error, ERROR_IO, "partition %u of the topic %s lacks records",
                          run->partition, run->topic);
-    run->is_appending = true; /* or has been looked at */
+    /* from here on records are missing, and are appended in the steps that append */
+    run->is_appending = true;
     return ERROR_NONE;
 }
 
@@ -105,7 +106,7 @@ static bool cluster_import_has_done(const struct cluster_import *run)
     return cluster_import_is_over(run) || (run->step <= CLUSTER_IMPORT_BEGIN && run->records > 0);
 }
 
-/* Walks one step through one partition. */
+/* Runs one step of one partition. */
 static enum error_code cluster_import_walk(struct cluster_import *run, struct error *ret_error)
 {
     struct instant until = instant_add_ms(instant_now(), IMPORT_WAIT_MS);

@@ -32,9 +32,9 @@ enum {
 struct cluster_number {
     struct log *log;
     uint64_t cluster, incarnation;
-    bool used[NUMBER_COUNT]; /* indexed by number - NUMBER_FIRST */
-    uint32_t wanted;         /* the number to claim; 0: none yet */
-    bool is_mine;            /* this node's claim was the first record of the number */
+    bool used[NUMBER_COUNT]; /* numbers that records name; indexed by number - NUMBER_FIRST */
+    uint32_t wanted;         /* number to claim; 0 if none was chosen yet */
+    bool is_mine;            /* the claim of this node was the first record with its number */
 };
 
 static bool cluster_number_path(const struct config *config, char ret_path[PATH_MAX])
@@ -42,7 +42,7 @@ static bool cluster_number_path(const struct config *config, char ret_path[PATH_
     return (size_t)snprintf(ret_path, PATH_MAX, "%s/NODE", config->data_folder) < PATH_MAX;
 }
 
-/* Reads the number from the folder. False: the folder has none. */
+/* Reads the number from the data folder. Returns false if it has none. */
 static bool cluster_number_load(const struct config *config, uint32_t *ret_number)
 {
     char path[PATH_MAX];
@@ -73,7 +73,7 @@ enum error_code cluster_number_keep(const struct config *config, struct error *r
     return files_write(path, bytes_of(text), ret_error);
 }
 
-/* Claims a number that no record names. */
+/* Claims a number that is in no record. */
 static enum error_code cluster_number_claim(struct cluster_number *number, struct error *ret_error)
 {
     static const struct roster_note note = {.weight = 0};
@@ -120,7 +120,8 @@ static void cluster_number_read(struct cluster_number *number, struct bytes byte
     *used = true;
 }
 
-/* Reads the log from its first record, claims at its end, and reads on to the claim. */
+/* Reads the log from its first record on, appends a claim, and reads on until the claim is
+ * found. */
 static enum error_code cluster_number_run(struct cluster_number *number, struct error *ret_error)
 {
     const struct instant until = instant_add_ms(instant_now(), NUMBER_WAIT_MS);
@@ -150,7 +151,8 @@ static enum error_code cluster_number_run(struct cluster_number *number, struct 
             break;
         }
         if (!code && is_sent && !number->is_mine &&
-            number->used[number->wanted - NUMBER_FIRST]) /* another node claimed the number first */
+            /* another node has claimed the number before */
+            number->used[number->wanted - NUMBER_FIRST])
             code = cluster_number_claim(number, ret_error);
     }
     return code || number->is_mine ? code

@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file in a folder whose restore has not ended. It is the first file there and the last to go,
- * so that a restore takes effect in one step wherever it is interrupted. */
+/* A file that marks a folder whose restore has not ended. It is the first file of the folder to be
+ * made and the last to be removed. So a restore takes effect in one step, even if it is
+ * interrupted. */
 #define DATA_FOLDER_MARK "RESTORING"
 
 enum { DATA_FOLDER_RESTORED = 0, DATA_FOLDER_FAILED = 2 };
@@ -25,7 +26,8 @@ static enum error_code data_folder_join(const char *folder, const char *name,
 
 /* ---- databases in the wrong place ---- */
 
-/* Splits off slashes at the end, then the last name: "." and "data" of "./data/" and of "data". */
+/* Splits a path into the folder above and the last name: "." and "data" for both "./data/" and
+ * "data". */
 static void data_folder_split(const char *folder, char ret_above[PATH_MAX], char ret_name[PATH_MAX])
 {
     size_t size = strlen(folder);
@@ -52,8 +54,8 @@ static bool data_folder_is_database(const char *folder)
 
 /* A search of a folder for folders that hold a database. */
 struct data_folder_search {
-    const char *folder, *prefix; /* prefix of the names to look at */
-    char found[PATH_MAX];        /* empty: none */
+    const char *folder, *prefix; /* `prefix` is that of the names to examine */
+    char found[PATH_MAX];        /* the folder that was found; empty if none was */
 };
 
 static bool data_folder_look(void *context, const struct files_entry *entry)
@@ -105,7 +107,7 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error)
 
 /* ---- restore ---- */
 
-/* A restore under way. */
+/* State of a restore. */
 struct data_folder_copy {
     const char *backup, *folder;
     uint64_t bytes;
@@ -126,7 +128,7 @@ static bool data_folder_clear_one(void *context, const struct files_entry *entry
     return !copy->code;
 }
 
-/* True for a folder that is no part of the timers: a restore leaves it out. */
+/* True for a folder that has no part of the timers, so that a restore omits it. */
 static bool data_folder_is_beside(const struct files_entry *entry)
 {
     return strcmp(entry->name, "lost+found") == 0 || strcmp(entry->name, DELIVERY_LOG_FOLDER) == 0;
@@ -151,7 +153,7 @@ static bool data_folder_copy_one(void *context, const struct files_entry *entry)
     char from[PATH_MAX], to[PATH_MAX];
 
     if (entry->is_folder)
-        return true; /* it is beside the timers */
+        return true; /* it has no part of the timers */
     if (!(copy->code = data_folder_join(copy->backup, entry->name, from, copy->error)) &&
         !(copy->code = data_folder_join(copy->folder, entry->name, to, copy->error)))
         copy->code = files_copy(from, to, copy->error);
@@ -169,7 +171,7 @@ static bool data_folder_see_one(void *context, const struct files_entry *entry)
     return !*has_files;
 }
 
-/* Marks the folder. It must be empty or marked already. */
+/* Marks the folder, which must be empty or marked already. */
 static enum error_code data_folder_begin(const char *folder, const char *mark,
                                          struct error *ret_error)
 {
@@ -188,7 +190,7 @@ static enum error_code data_folder_begin(const char *folder, const char *mark,
                : files_write(mark, BYTES("A restore into this folder has not ended.\n"), ret_error);
 }
 
-/* Refuses a folder whose files may be of several moments. */
+/* Refuses a backup whose files may be from different moments. */
 static enum error_code data_folder_check_sealed(const char *backup, struct error *ret_error)
 {
     char path[PATH_MAX];
@@ -201,7 +203,7 @@ static enum error_code data_folder_check_sealed(const char *backup, struct error
                      backup);
 }
 
-/* Copies all files, with the folder locked against a daemon. */
+/* Copies all files. Meanwhile the folder is locked, so that no daemon starts on it. */
 static enum error_code data_folder_copy_files(struct data_folder_copy *copy, const char *mark)
 {
     int backup_lock;
@@ -217,7 +219,7 @@ static enum error_code data_folder_copy_files(struct data_folder_copy *copy, con
         code = folder_identify(copy->backup, &identity, copy->error);
     if (!code)
         code = data_folder_check_sealed(copy->backup, copy->error);
-    if (!code) /* check before a byte is written */
+    if (!code) /* checks before anything is written */
         code = files_list(copy->backup, data_folder_refuse_folder, copy, copy->error);
     if (!code)
         code = copy->code;

@@ -3,11 +3,11 @@
 
 #include "sys/process.h"
 
-/* Files reserved for the storage, its log, the listening sockets, and connections beyond the limit,
- * which stay open until they are refused. */
+/* Files reserved for the storage, its log, the listening sockets, and connections beyond
+ * connections_max, which are open until they are refused. */
 enum { OTHER_FILES = 2048 };
 
-/* Returns the share of `room` that `wanted` out of `all` gets; at least 1. */
+/* Returns the part of `room` that `wanted` gets, in proportion to `all`; at least 1. */
 static uint32_t share(uint64_t room, uint64_t wanted, uint64_t all)
 {
     uint64_t part = room * wanted / all;

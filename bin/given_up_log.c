@@ -40,7 +40,7 @@ void given_up_log_add(struct given_up_log *self, struct given_up *given_up)
     free(given_up);
 }
 
-/* The key comes last: it is the longest text, and a pair that does not fit is left out. */
+/* The key is the last pair: it can be the longest, and a pair that does not fit is left out. */
 static void given_up_log_line(const struct given_up_log *self, const struct given_up *given_up)
 {
     const bool is_dead = given_up->next.ms == WALL_NEVER.ms;

@@ -19,27 +19,27 @@
 
 #include <pthread.h>
 
-/* Most lines that one call writes; calls write once a second. */
+/* Maximum of lines that one call writes. Calls write once a second. */
 #define GIVEN_UP_LINES_MAX 100
 
 struct given_up_log {
     const struct event_log *log; /* borrowed */
-    struct instant written;      /* when lines were last written; only the writing thread uses it */
+    struct instant written;      /* time of the last write; used by the writing thread only */
     pthread_mutex_t lock;        /* guards the fields below */
-    struct list waiting;         /* of struct given_up */
+    struct list waiting;         /* struct given_up */
     size_t count;
 };
 
 void given_up_log_init(struct given_up_log *self, const struct event_log *log);
 void given_up_log_deinit(struct given_up_log *self);
 
-/* Takes it. */
+/* Adds a firing, and takes ownership of it. */
 void given_up_log_add(struct given_up_log *self, struct given_up *given_up);
 
 /* Writes the lines that wait, at most once a second. */
 void given_up_log_write(struct given_up_log *self, struct instant now);
 
-/* Writes the waiting lines at once, at the end. */
+/* Writes all waiting lines at once, when the daemon stops. */
 void given_up_log_write_rest(struct given_up_log *self);
 
 #endif

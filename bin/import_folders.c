@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    FOLDER_NAME_SHOWN = 80, /* bytes of a name that an error shows */
-    FOLDER_FILES = 300,     /* open files that a folder needs, about */
+    FOLDER_NAME_SHOWN = 80, /* number of bytes of a name that an error shows */
+    FOLDER_FILES = 300,     /* approximate number of open files that a folder needs */
 };
 
 enum error_code import_folders_open(struct import_folders *ret_folders, const char *const *names,
@@ -74,7 +74,9 @@ static enum error_code import_folders_load(const struct import_folders *folders,
             continue;
         if (ret_copies[i].place.epoch > meta.epoch)
             ret_copies[i].epoch = ret_copies[i].place.epoch;
-        ret_copies[i].place = (struct storage_place){0}; /* it is one of its own log */
+        /* a folder without a cluster has its own log, whose position means nothing in another
+         * one */
+        ret_copies[i].place = (struct storage_place){0};
     }
     return code;
 }

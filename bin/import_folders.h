@@ -20,23 +20,25 @@
 struct import_folders {
     const char *const *names;
     size_t count;
-    struct storage *storages[CONFIG_FOLDERS_MAX]; /* [count] */
-    bool is_single[CONFIG_FOLDERS_MAX];           /* [count]: not of a cluster */
-    uint16_t partition_count;                     /* every folder has as many */
-    /* id of the cluster that the folders name; 0: none names one */
+    struct storage *storages[CONFIG_FOLDERS_MAX]; /* array of `count` */
+    /* array of `count`; true if the folder is that of a node without a cluster */
+    bool is_single[CONFIG_FOLDERS_MAX];
+    uint16_t partition_count; /* equal for all folders */
+    /* id of the cluster that the folders name; 0 if they name none */
     uint64_t cluster;
-    struct import_choice *choices; /* [partition_count] */
+    struct import_choice *choices; /* array of partition_count */
 };
 
 /* Opens all folders for reading. After a failure, call import_folders_close. */
 enum error_code import_folders_open(struct import_folders *ret_folders, const char *const *names,
                                     size_t count, struct error *ret_error);
 
-/* Chooses the copies. ERROR_NOT_FOUND when a partition has none that is whole: what each folder has
- * of it is printed to the standard error. ERROR_INVALID when folders do not belong together. */
+/* Chooses the copy of each partition. ERROR_NOT_FOUND if a partition has no complete copy; what
+ * each folder has of it is then printed to standard error. ERROR_INVALID if the folders do not
+ * belong together. */
 enum error_code import_folders_choose(struct import_folders *folders, struct error *ret_error);
 
-/* Prints where the timers of the partition came from. */
+/* Prints from which folder the timers of the partition were taken. */
 void import_folders_tell(const struct import_folders *folders, uint16_t partition, uint64_t live);
 
 void import_folders_close(struct import_folders *folders);

@@ -4,10 +4,10 @@
 #include "sys/process.h"
 
 enum {
-    /* threads of the daemon and of RocksDB, without the shards */
+    /* threads of the daemon and of RocksDB, except the shards */
     MEMORY_LIMIT_THREADS = 14,
     MEMORY_LIMIT_THREADS_CLUSTER = 12, /* threads of the control topic and its Kafka client */
-    /* memory that a start needs without the stacks; caches fill later */
+    /* memory that a start needs besides stacks; caches are filled later */
     MEMORY_LIMIT_BYTES = 32 << 20,
 };
 

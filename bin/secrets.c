@@ -37,7 +37,7 @@ enum error_code secrets_load_tokens(const struct config *config, struct tokens *
     return code ? error_set(ret_error, code, "tokens_file: %s", cause.text) : ERROR_NONE;
 }
 
-/* Settings that name files; errors show their names. */
+/* Settings that name files. Errors show the names of the settings. */
 struct secrets_files {
     const char *certificate_name, *certificate, *key_name, *key;
 };

@@ -19,7 +19,7 @@ static bool target_log_is_over(const struct target_log *self, struct instant now
     return instant_since_ns(self->window_at, now) >= TARGET_LOG_WINDOW_MS * UINT64_C(1000000);
 }
 
-/* Whether a line may be written now. If not, counts the line as left out. */
+/* True if a line may be written now. Otherwise counts the line as left out. */
 static bool target_log_takes(struct target_log *self, struct instant now)
 {
     pthread_mutex_lock(&self->lock);
@@ -34,7 +34,7 @@ static bool target_log_takes(struct target_log *self, struct instant now)
     return takes;
 }
 
-/* The sentence that explain shows for each timer of the target. */
+/* Adds the sentence that explain shows for each timer of the target. */
 static void target_log_say_cause(struct event_log_line *line, const struct target_status *status)
 {
     struct buffer cause;

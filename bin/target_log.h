@@ -19,23 +19,23 @@
 
 struct target_log {
     const struct event_log *log;
-    uint32_t failures_max; /* target_breaker_failures */
+    uint32_t failures_max; /* value of target_breaker_failures */
     pthread_mutex_t lock;
-    /* Guarded by lock. */
+    /* The following fields are guarded by lock. */
     struct instant window_at; /* begin of the window */
-    uint32_t lines;           /* written in the window */
-    uint64_t omitted;         /* lines left out; reset when a line states their number */
+    uint32_t lines;           /* number of lines written in the window */
+    uint64_t omitted;         /* number of lines left out; reset when a line reports it */
 };
 
 void target_log_init(struct target_log *self, const struct event_log *log, uint32_t failures_max);
 void target_log_deinit(struct target_log *self);
 
-/* Logs that a breaker opened or closed; not each failed probe in between. */
+/* Logs that a breaker opened or closed, but no failed probes in between. */
 void target_log_write(struct target_log *self, const struct target_status *status,
                       struct instant now);
 
-/* Writes the count of lines that were left out, once their window is over. Returns whether a count
- * waits for that. */
+/* When a window is over, writes how many lines were left out in it. Returns true if a number waits
+ * for the end of its window. */
 bool target_log_write_omitted(struct target_log *self, struct instant now);
 
 #endif

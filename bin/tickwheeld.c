@@ -24,19 +24,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What main returns, and the functions it returns the result of. */
+/* Results of main, and of functions whose result it returns. */
 enum exit_code {
     EXIT_CLEAN = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
 };
 
-/* How often the health of the service is polled while it recovers; and afterwards, while there is
- * news. */
+/* Intervals, in milliseconds, at which the health of the service is polled: while it recovers, and
+ * later while something changes. */
 enum {
     RECOVERING_POLL_MS = 5,
     RUNNING_POLL_MS = 1000,
-    NEWS_PAUSE_MS = 200, /* pause between two looks while each look finds news */
+    NEWS_PAUSE_MS = 200, /* interval between two looks while each of them finds something new */
     ZONES_LOOK_MS = 60000,
 };
 
@@ -48,7 +48,7 @@ struct service {
     struct notify notify;
     struct signals signals;
     struct metrics *metrics;
-    struct passing passing; /* passes requests to other nodes of the cluster */
+    struct passing passing; /* sends requests to other nodes of the cluster */
     struct node *node;
     struct api *api;
     bool has_auto_number; /* cluster_node_id is auto */
@@ -64,7 +64,7 @@ static int fail(const struct service *service, const char *event, const struct e
     return EXIT_FAILED;
 }
 
-/* Formats host:port as in a URL: an IPv6 address in brackets. */
+/* Formats the address as host:port of a URL, with an IPv6 address in brackets. */
 static void format_address(const struct service *service, char ret_text[80])
 {
     const char *host = service->config->listen_address;
@@ -78,7 +78,8 @@ static void print_banner(const struct service *service, const char *address)
 {
     const struct config *config = service->config;
     const char *scheme = *config->tls_certificate ? "https" : "http";
-    /* The command line lies beside the daemon, which may have been named by its path. */
+    /* The command line is in the same folder as the daemon, which may have been started by its
+     * path. */
     const char *name = program_invocation_name, *slash = strrchr(name, '/');
     int folder_size = slash ? (int)(slash + 1 - name) : 0;
 
@@ -100,7 +101,8 @@ static void print_banner(const struct service *service, const char *address)
                   "  Ctrl-C stops the daemon. After kill -9, no acknowledged timer is lost.\n\n",
                   folder_size, name, scheme, address,
                   *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
-    struct output output; /* used so that a stopped terminal does not hold up the start */
+    /* written without waiting, so that a stopped terminal does not delay the start */
+    struct output output;
     output_open(&output, STDOUT_FILENO);
     for (size_t at = 0; at < text.size;) {
         const size_t left = text.size - at;
@@ -155,7 +157,7 @@ static void log_reload(const struct service *service, const char *what, enum err
     event_log_end(&line);
 }
 
-/* Connections to other nodes are made anew, and read cluster_ca_file. */
+/* Replaces the connections to other nodes. The new ones read cluster_ca_file again. */
 static void reload_peer_identity(struct service *service)
 {
     struct error error = {.text = "out of memory"};
@@ -182,8 +184,9 @@ static void log_sender_reload(void *context, const char *what, enum error_code c
         log_reload(service, what, code, error);
 }
 
-/* Takes the secret of the cluster from the reloaded settings. The founding secret stays valid
- * too, so that nodes can change one after the other. A reload after another founding ends that. */
+/* Takes the secret of the cluster from the reloaded settings. The secret with which the cluster was
+ * founded stays valid too, so that nodes can be changed one after the other. After the cluster was
+ * founded again, a reload ends that. */
 static void reload_cluster_secret(struct service *service, const struct config *fresh)
 {
     const struct bytes secret = bytes_of(fresh->cluster_secret);
@@ -198,8 +201,8 @@ static void reload_cluster_secret(struct service *service, const struct config *
     log_reload(service, "cluster_secret_file", code, &error);
 }
 
-/* Reloads the secrets of webhooks, their authorities, the connections to brokers, and the secret
- * of the cluster. */
+/* Reloads the secrets of webhooks, their certificate authorities, the connections to brokers, and
+ * the secret of the cluster. */
 static void reload_senders(struct service *service)
 {
     const struct config *config = service->config;
@@ -269,13 +272,13 @@ static void log_target(void *context, const struct target_status *status)
     target_log_write(&service->target_log, status, instant_now());
 }
 
-/* The state of a broker connection that was logged last. */
+/* State of a broker connection, as it was logged last. */
 struct broker_logged {
     uint64_t connects;
     bool is_down;
 };
 
-/* Logs when a broker becomes reachable and when it stops to be; not each attempt. */
+/* Logs when a broker becomes reachable or unreachable, but not each attempt. */
 static void log_brokers(const struct service *service, struct broker_logged logged[BROKERS_MAX])
 {
     struct broker_status status;
@@ -306,7 +309,7 @@ static void add_given_up(void *context, struct given_up *given_up)
     given_up_log_add(&service->given_up_log, given_up);
 }
 
-/* Logs damage that the storage found at its start, and each new cause of a failure. */
+/* Logs damage that the storage found when it was opened, and each new cause of a failure. */
 static void log_damage(const struct service *service, struct node_damage *logged)
 {
     struct node_damage damage;
@@ -338,16 +341,16 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
         event_log_number(&line, "dead_bytes_max", service->config->dead_bytes_max);
         event_log_end(&line);
     }
-    *logged = dropped; /* the count fell: a partition has another engine */
+    *logged = dropped; /* if the count is lower, a partition was opened again and counts from 0 */
 }
 
-/* What was logged of deliveries that the delivery log could not write. */
+/* What was logged about deliveries that the delivery log could not write. */
 struct deliveries_logged {
     uint64_t count;
     struct instant at;
 };
 
-#define DELIVERIES_LOGGED_NS UINT64_C(60000000000) /* least interval of these lines */
+#define DELIVERIES_LOGGED_NS UINT64_C(60000000000) /* minimum interval of these lines */
 
 /* Logs, at most once a minute, how many deliveries could not be written since the last line. */
 static void log_deliveries_dropped(const struct service *service, struct deliveries_logged *logged)
@@ -382,7 +385,8 @@ static void log_history_trouble(const struct service *service, struct error *log
     *logged = trouble;
 }
 
-/* Logs timers that should have fired over ten minutes ago and that no phase knew: a bug. */
+/* Logs how many timers should have fired over ten minutes ago and were overlooked by their engine,
+ * which is a bug. */
 static void log_missed_found(const struct service *service, uint64_t *logged)
 {
     const uint64_t found = node_missed_found(service->node);
@@ -393,7 +397,7 @@ static void log_missed_found(const struct service *service, uint64_t *logged)
         event_log_number(&line, "count", found - *logged);
         event_log_end(&line);
     }
-    *logged = found; /* the count fell: a partition has another engine */
+    *logged = found; /* if the count is lower, a partition was opened again and counts from 0 */
 }
 
 /* Logs each time zone that timers need and that is not on the machine, and each that is there again
@@ -425,7 +429,7 @@ static void log_zones(const struct service *service, struct zones_missing *logge
     *logged = missing;
 }
 
-/* Looks at the tz database each minute. Returns how long the next look may wait. */
+/* Reads changes of the tz database each minute. Returns for how long the next look can wait. */
 static uint64_t look_at_zones(const struct service *service, struct instant *looked,
                               struct zones_missing *logged)
 {
@@ -468,7 +472,8 @@ static uint64_t look_at_backups(const struct service *service)
     return pause_ms;
 }
 
-/* Broker connections tell of no news: with them it looks again after `pause_ms`, also without. */
+/* Waits for a signal or news of the service. Broker connections report no news, so with them it
+ * waits for at most `pause_ms`; without them for `pause_ms_max`, when nothing is to be done before. */
 static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pause_ms_max)
 {
     const uint64_t rest_ms = pause_ms < NEWS_PAUSE_MS ? pause_ms : NEWS_PAUSE_MS;
@@ -482,7 +487,7 @@ static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pa
     return signals_wait(&service->signals, node_news_fd(service->node), pause_ms);
 }
 
-/* Whether two reasons differ before their colon: what follows may change each second. */
+/* True if two reasons differ before their colon. The rest may change each second. */
 static bool reason_differs(const char *one, const char *other)
 {
     const size_t size = strcspn(one, ":");
@@ -517,7 +522,7 @@ static int run_until_signal(struct service *service, struct instant started)
             log_health(service, &health, started);
             snprintf(reason_logged, sizeof(reason_logged), "%s", health.reason);
         }
-        if (starts) /* also on a full disk: what is due is delivered */
+        if (starts) /* also if the disk is full, because due timers are still delivered */
             notify_send(&service->notify, "READY=1");
         was_ready = health.is_ready;
         has_started |= starts;
@@ -607,7 +612,8 @@ static int serve(struct service *service, bool wants_banner, struct instant star
     return EXIT_CLEAN;
 }
 
-/* Starts the node; and in a cluster passes requests to other nodes, and takes theirs. */
+/* Starts the node. In a cluster, also starts passing requests to other nodes and accepting
+ * theirs. */
 static enum error_code open_node(struct service *service, struct error *ret_error)
 {
     const struct config *config = service->config;
@@ -629,7 +635,7 @@ static enum error_code open_node(struct service *service, struct error *ret_erro
     return code;
 }
 
-/* The topics, and the number of the node. */
+/* Checks the topics of the cluster, and finds the number of the node. */
 static enum error_code prepare_cluster(struct service *service, struct config *config,
                                        struct error *ret_error)
 {
@@ -717,7 +723,7 @@ static enum error_code check_access(const struct config *config, struct error *r
     return code;
 }
 
-/* Checks that need more than the limits in the table of settings. */
+/* Checks the settings beyond the limits in their table. */
 static enum error_code check(const struct config *config, struct error *ret_error)
 {
     struct guard guard;
@@ -744,7 +750,8 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     return code ? code : check_access(config, ret_error);
 }
 
-/* tickwheeld --make-token TENANT [SCOPES]. Standard output has only the token and its line. */
+/* Runs `tickwheeld --make-token TENANT [SCOPES]`. Standard output gets only the token and its line
+ * of the tokens file. */
 static int make_token(int argc, char *argv[])
 {
     unsigned scopes = TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ;
@@ -774,7 +781,7 @@ static bool is_cluster_action(enum config_action action)
            action == CONFIG_ACTION_CLUSTER_IMPORT;
 }
 
-/* Returns the exit code. */
+/* Runs the action, and returns its exit code. */
 static int run_cluster_action(const struct config_request *request, const struct config *config)
 {
     switch (request->action) {
