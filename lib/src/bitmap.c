@@ -36,13 +36,14 @@ void tw__bitmap_deinit(struct bitmap *bitmap, struct memory *memory)
 
 bool tw__bitmap_next(const struct bitmap *bitmap, uint32_t from, uint32_t *ret_member)
 {
-    uint64_t at = from; /* 64 bits: one past the last member need not fit in 32 */
+    /* 64 bits wide, because the number after the last member may not fit into 32 */
+    uint64_t at = from;
 
     for (uint32_t row = 0; row < bitmap->row_count; row++) {
         uint64_t bits = at / 64 < bitmap_row_words((((uint64_t)bitmap->size - 1) >> (6 * row)) + 1)
                             ? bitmap->rows[row][at / 64] >> at % 64
                             : 0;
-        if (bits == 0) { /* nothing left in this word: the row above knows of those to its right */
+        if (bits == 0) { /* this word has no further bit, so the row above is searched */
             at = at / 64 + 1;
             continue;
         }

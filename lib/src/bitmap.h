@@ -17,19 +17,21 @@
 enum { BITMAP_ROWS_MAX = 6 };
 
 struct bitmap {
-    uint64_t *rows[BITMAP_ROWS_MAX]; /* rows[0] has the members */
-    uint64_t word_count;             /* of all rows; they are one allocation */
+    /* rows[0] has the members; each further row has a bit for each word of the row before */
+    uint64_t *rows[BITMAP_ROWS_MAX];
+    uint64_t word_count; /* words in all rows, which are one allocation */
     uint32_t row_count;
-    uint32_t size; /* members are below it */
+    uint32_t size; /* upper bound of the members, which are smaller */
 };
 
-/* An empty set of integers below `size`, which is not 0. False when out of memory. */
+/* Initializes an empty set of integers below `size`, which is not 0. Returns false if out of
+ * memory. */
 bool tw__bitmap_init(struct bitmap *bitmap, uint32_t size, struct memory *memory);
 
-/* Gives the memory back; harmless after an init that failed. */
+/* Gives the memory back. Has no effect after an init that failed. */
 void tw__bitmap_deinit(struct bitmap *bitmap, struct memory *memory);
 
-/* The least member that is at least `from`; false when there is none. */
+/* Finds the smallest member that is at least `from`. Returns false if there is none. */
 bool tw__bitmap_next(const struct bitmap *bitmap, uint32_t from, uint32_t *ret_member);
 
 static inline bool bitmap_has(const struct bitmap *bitmap, uint32_t member)
@@ -42,7 +44,7 @@ static inline void bitmap_set(struct bitmap *bitmap, uint32_t member)
     for (uint32_t row = 0; row < bitmap->row_count; row++, member >>= 6) {
         uint64_t before = bitmap->rows[row][member >> 6];
         bitmap->rows[row][member >> 6] = before | UINT64_C(1) << (member & 63);
-        if (before) /* then the rows above know of this word */
+        if (before) /* the word had a bit before, so the rows above have its bit already */
             return;
     }
 }
@@ -56,8 +58,8 @@ static inline void bitmap_clear(struct bitmap *bitmap, uint32_t member)
     }
 }
 
-/* How far the next member lies from `from`, going up and round the end: 0 .. size - 1. False when
- * the set is empty. */
+/* Finds the distance from `from` up to the next member, continuing at 0 after the largest: 0 ..
+ * size - 1. Returns false if the set is empty. */
 static inline bool bitmap_next_round(const struct bitmap *bitmap, uint32_t from,
                                      uint32_t *ret_distance)
 {

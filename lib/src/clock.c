@@ -38,11 +38,12 @@ struct timespec tw__clock_timespec(struct tw_instant instant)
     return (struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)(instant.ns % NS_PER_S)};
 }
 
-/* One step of a wait; the lock is held. Returns nothing: the caller reads the clock again. */
+/* Waits once, with the lock held. The wait may end for any reason, so the caller reads the clock
+ * again. */
 static void clock_wait_once(struct tw_waiter *waiter, struct tw_instant now,
                             struct tw_instant until)
 {
-    /* In steps of at most a day, so that no time beyond the range of time_t is requested. */
+    /* Waits for at most a day, so that the time passed to the system fits into time_t. */
     const uint64_t longest = (uint64_t)86400 * NS_PER_S;
     uint64_t left = tw_instant_since(now, until);
     left = left < longest ? left : longest;
@@ -129,14 +130,14 @@ void tw_waiter_wake(struct tw_waiter *waiter)
     pthread_mutex_unlock(&waiter->lock_);
 }
 
-/* The virtual clock. Its lock is taken before a waiter's, never after. */
+/* The virtual clock. Its lock is taken before that of a waiter, never after it. */
 
 static struct tw_virtual *clock_virtual_of(const struct tw_clock *clock)
 {
     return (struct tw_virtual *)(uintptr_t)clock; /* the clock is the first member */
 }
 
-/* `ns`, or the largest instant. */
+/* Returns `ns`, or the largest instant if `ns` is larger. */
 static uint64_t clock_instant_ns(uint64_t ns)
 {
     return ns < TW_INSTANT_NEVER_NS ? ns : TW_INSTANT_NEVER_NS - 1;
@@ -159,7 +160,7 @@ static void clock_virtual_leave(struct tw_virtual *self, struct tw_waiter *waite
     *link = waiter->next_;
 }
 
-/* Waits for a wake, or for an advance, which signals the waiter too. */
+/* Waits until the waiter is woken. An advance of the clock also signals it. */
 static bool clock_virtual_wait(const struct tw_clock *clock, struct tw_waiter *waiter,
                                struct tw_instant until)
 {
@@ -173,7 +174,7 @@ static bool clock_virtual_wait(const struct tw_clock *clock, struct tw_waiter *w
         pthread_mutex_lock(&waiter->lock_);
         pthread_cond_broadcast(&self->changed_);
         pthread_mutex_unlock(&self->lock_);
-        /* From here on, an advance finds the waiter in the list and waits for its lock. */
+        /* From here on, an advance finds the waiter in the list, and waits for its lock. */
         if (!waiter->is_woken_)
             pthread_cond_wait(&waiter->changed_, &waiter->lock_);
         pthread_mutex_unlock(&waiter->lock_);

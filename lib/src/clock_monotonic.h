@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since a moment before the process began. */
+/* Returns the nanoseconds since some moment before the process began. */
 static inline uint64_t monotonic_ns(void)
 {
     struct timespec now;
@@ -17,7 +17,7 @@ static inline uint64_t monotonic_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A condition variable whose timed waits use that clock. */
+/* Initializes a condition variable whose timed waits use that clock. */
 static inline void monotonic_condition_init(pthread_cond_t *condition)
 {
     pthread_condattr_t attributes;
@@ -28,8 +28,7 @@ static inline void monotonic_condition_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Waits until `until_ns` or INT32_MAX seconds on that clock, whichever is earlier; may return
- * sooner. */
+/* Waits until `until_ns` on that clock, for at most INT32_MAX seconds; may return earlier. */
 static inline void monotonic_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
                                             uint64_t until_ns)
 {

@@ -6,15 +6,14 @@
 
 #include <time.h>
 
-/* The instant in the form of the system's calls, or an earlier one if it exceeds the range of
- * time_t. */
+/* Converts an instant for system calls; one beyond the range of time_t becomes an earlier one. */
 struct timespec tw__clock_timespec(struct tw_instant instant);
 
-/* Asks the system to end the calling thread's waits on time. By default Linux may delay a wake-up
- * by 50 us to join it with others. */
+/* Asks the system to end waits of the calling thread without delay. By default Linux may delay a
+ * wake-up by 50 us to combine it with others. */
 void tw__clock_sharpen(void);
 
-/* Takes the calling thread off its processor for `ns`, or less if a signal ends that. */
+/* Suspends the calling thread for `ns` nanoseconds, or until a signal arrives. */
 void tw__clock_pause(uint64_t ns);
 
 #endif

@@ -2,10 +2,11 @@
  * driver.c - a driver: an opened timer of a runner, a ticker, a lock, and the wheel's kind.
  *
  * The timer is armed for the tick of the wheel's next item. Each change of the wheel, the period or
- * the state arms it anew with the lock held, so the last change counts. `tick` is how far the ring
- * was moved; the ticker may be ahead while items are not handled.
+ * the state arms it again with the lock held, so the last change counts. `tick` is the tick to
+ * which the ring was moved; the ticker may be ahead of it while items are to be handled.
  *
- * Locks: the driver's, and within it a lane's of the runner. None is held while the handler runs.
+ * Locks: the driver's lock is taken before that of a lane of the runner. None is held while the
+ * handler runs.
  */
 #include <tickwheel/driver.h>
 
@@ -17,18 +18,19 @@
 
 enum {
     TICK_NS = 1000,
-    ITEMS_AT_ONCE = 256 /* handled before the runner's other wheels have a turn */
+    ITEMS_AT_ONCE = 256 /* items handled before the other wheels of the runner have a turn */
 };
 
-/* What differs between the wheels. */
+/* The functions in which the kinds of wheels differ. */
 struct driver_kind {
-    /* Moves the wheel to the ticker's tick as far as no item is passed. */
+    /* Moves the wheel to the ticker's tick, or up to the first item that is due. */
     void (*move)(struct tw_driver *driver);
 
-    /* Takes up to `limit` items that are due. */
+    /* Takes up to `limit` items that are due. Returns their number. */
     size_t (*take)(struct tw_driver *driver, struct tw_driver_item *ret_items, size_t limit);
 
-    /* The tick of the next item; at most the ticker's if one is due, TW_NEVER without any. */
+    /* Returns the tick of the next item: at most the ticker's tick if an item is due, TW_NEVER if
+     * there is no item. */
     uint64_t (*wake_at)(const struct tw_driver *driver);
 };
 
@@ -40,7 +42,7 @@ struct tw_driver {
         struct tw_hierarchy *hierarchy;
     };
     struct tw_runner *runner;
-    struct tw_runner_wheel *alarms; /* of which the driver has one timer */
+    struct tw_runner_wheel *alarms; /* wheel of the runner in which the driver has one timer */
     tw_handle alarm;
     void (*handler)(void *context, const struct tw_driver_item *items, size_t count);
     void *context;
@@ -48,7 +50,7 @@ struct tw_driver {
     struct memory_source memory;
     pthread_mutex_t lock; /* guards the wheel and all below */
     struct tw_ticker ticker;
-    uint64_t tick; /* of a ring: at most the ticker's */
+    uint64_t tick; /* for a ring: at most the tick of the ticker */
 };
 
 static void driver_ring_move(struct tw_driver *driver)
@@ -80,7 +82,7 @@ static uint64_t driver_ring_wake_at(const struct tw_driver *driver)
 
 static void driver_move_nothing(struct tw_driver *driver)
 {
-    (void)driver; /* deadlines are absolute */
+    (void)driver; /* the driver is not needed, because deadlines are absolute */
 }
 
 static size_t driver_hashed_take(struct tw_driver *driver, struct tw_driver_item *ret_items,
@@ -130,14 +132,15 @@ static const struct driver_kind driver_hashed = {driver_move_nothing, driver_has
 static const struct driver_kind driver_hierarchy = {driver_move_nothing, driver_hierarchy_take,
                                                     driver_hierarchy_wake_at};
 
-/* Counts the ticks that have begun. */
+/* Counts the ticks that have begun since the last call. */
 static void driver_catch_up(struct tw_driver *driver)
 {
     (void)tw_ticker_take(&driver->ticker, tw_runner_now(driver->runner));
     driver->kind->move(driver);
 }
 
-/* The instant of a tick; 0 if it has begun. The ticker is caught up. */
+/* Returns the instant at which a tick begins; 0 if it has begun. driver_catch_up must have been
+ * called. */
 static struct tw_instant driver_instant_of(const struct tw_driver *driver, uint64_t tick)
 {
     uint64_t current = tw_ticker_tick(&driver->ticker), distance_ns;
@@ -159,14 +162,14 @@ static void driver_arm(struct tw_driver *driver)
     (void)tw_runner_arm(driver->alarms, driver->alarm, at);
 }
 
-/* The handler of the runner's timer. */
+/* Called by the runner when the driver's timer fires. */
 static void driver_ring_bell(void *context, const struct tw_expired *due, size_t due_count)
 {
     struct tw_driver *driver = context;
     struct tw_driver_item items[TW_DRIVER_BATCH_MAX];
     size_t handled = 0;
 
-    (void)due, (void)due_count; /* always the alarm */
+    (void)due, (void)due_count; /* the only timer is the alarm */
     pthread_mutex_lock(&driver->lock);
     driver_catch_up(driver);
     while (handled < ITEMS_AT_ONCE && tw_ticker_is_running(&driver->ticker)) {
@@ -183,7 +186,7 @@ static void driver_ring_bell(void *context, const struct tw_expired *due, size_t
     pthread_mutex_unlock(&driver->lock);
 }
 
-/* A driver at `tick`, without a wheel yet. */
+/* Makes a driver whose ticker is at `tick`, without a wheel. */
 static struct tw_driver *driver_create(struct tw_runner *runner,
                                        const struct tw_driver_options *options, uint64_t tick)
 {

@@ -18,23 +18,24 @@ enum { QUEUE_DEFAULT = 1024 };
 
 #define NEVER_NS UINT64_MAX
 
-/* A running job, on the stack of the thread that runs it. */
+/* A job that runs. Stored on the stack of the thread that runs it. */
 struct executor_run {
     struct tw_link link;
     struct tw_job job;
     uint64_t began_ns;
-    bool is_told; /* that it is over its budget */
+    bool is_told; /* it was reported as over its budget */
 };
 
 struct tw_executor {
-    unsigned thread_count; /* created so far, during creation */
+    unsigned thread_count; /* threads created so far; used during creation */
     size_t queue_size;
     enum tw_full when_full;
-    uint64_t budget_ns; /* NEVER_NS - 1 means no watchdog */
+    /* maximum run time of a job; NEVER_NS - 1 means that there is no watchdog */
+    uint64_t budget_ns;
     void (*on_over_budget)(void *context, const struct tw_job *job, uint64_t ran_ns);
     void *context;
     struct memory memory;
-    pid_t owner; /* the process with the threads */
+    pid_t owner; /* process that created the threads */
     pthread_t *threads;
     unsigned thread_capacity;
     bool has_watchdog;
@@ -43,18 +44,19 @@ struct tw_executor {
     pthread_mutex_t join_lock; /* taken before `lock` */
     bool is_joined;            /* guarded by join_lock */
 
-    pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t work;  /* jobs are queued, or the pool is stopping; the pool waits */
-    pthread_cond_t room;  /* the queue has room; submitters wait */
-    pthread_cond_t ended; /* no job runs any more; stop waits */
-    pthread_cond_t watch; /* `watch_at` is set; the watchdog waits */
-    bool is_stopping;     /* no job is accepted any more */
-    bool is_halted;       /* no job is started any more */
+    pthread_mutex_t lock; /* guards the fields below */
+    /* signalled when jobs are queued or the pool stops; threads of the pool wait for it */
+    pthread_cond_t work;
+    pthread_cond_t room;  /* signalled when the queue has room; submitters wait for it */
+    pthread_cond_t ended; /* signalled when no job runs any more; stop waits for it */
+    pthread_cond_t watch; /* signalled when `watch_at` was set; the watchdog waits for it */
+    bool is_stopping;     /* no further job is accepted */
+    bool is_halted;       /* no further job is started */
     bool is_unwatched;    /* the watchdog must end */
-    unsigned idle_count;  /* waiting threads of the pool */
+    unsigned idle_count;  /* threads of the pool that wait for a job */
     unsigned blocked_count;
     uint64_t
-        watch_at; /* when the watchdog checks next; NEVER_NS while no job can go over its budget */
+        watch_at; /* when the watchdog checks next; NEVER_NS while no job can exceed its budget */
     struct tw_job *queue;
     size_t first; /* index of the oldest job */
     struct link_bucket running;
@@ -82,11 +84,11 @@ static struct tw_job executor_queue_pop(struct tw_executor *executor)
         executor->first = 0;
     executor->stats.queued--;
     if (executor->blocked_count > 0)
-        pthread_cond_signal(&executor->room); /* one place is free: wake one submitter */
+        pthread_cond_signal(&executor->room); /* one place is free, so one submitter is woken */
     return job;
 }
 
-/* The instant at which the run is over its budget; always below NEVER_NS. */
+/* Returns when the run exceeds its budget; always below NEVER_NS. */
 static uint64_t executor_due_at(const struct tw_executor *executor, const struct executor_run *run)
 {
     uint64_t last = NEVER_NS - 1 - executor->budget_ns;
@@ -94,7 +96,7 @@ static uint64_t executor_due_at(const struct tw_executor *executor, const struct
     return run->began_ns > last ? NEVER_NS - 1 : run->began_ns + executor->budget_ns;
 }
 
-/* Reports a job over its budget. Releases the lock during the callback. */
+/* Reports a job that exceeds its budget. The lock is released during the callback. */
 static void executor_report(struct tw_executor *executor, struct executor_run *run, uint64_t ran_ns)
 {
     struct tw_job job = run->job;
@@ -109,7 +111,7 @@ static void executor_report(struct tw_executor *executor, struct executor_run *r
     pthread_mutex_lock(&executor->lock);
 }
 
-/* Runs a job in this thread. The lock is held before and after, not while the job runs. */
+/* Runs a job on this thread. The lock is held before and after, but not while the job runs. */
 static void executor_run_job(struct tw_executor *executor, struct tw_job job)
 {
     struct executor_run run = {.job = job, .began_ns = monotonic_ns()};
@@ -157,7 +159,7 @@ static void *executor_thread_main(void *argument)
     return NULL;
 }
 
-/* Reports the running jobs that are over their budget; returns when the next one will be. */
+/* Reports the running jobs that exceed their budget. Returns when the next one will. */
 static uint64_t executor_watch_all(struct tw_executor *executor)
 {
     uint64_t now = monotonic_ns(), next = NEVER_NS;
@@ -171,7 +173,7 @@ static uint64_t executor_watch_all(struct tw_executor *executor)
         uint64_t due = executor_due_at(executor, run);
         if (now > due) {
             executor_report(executor, run, now - run->began_ns);
-            link = executor->running.root.next_; /* the list may have changed meanwhile */
+            link = executor->running.root.next_; /* the list may have changed during the callback */
             next = NEVER_NS;
         } else if (due < next) {
             next = due;
@@ -190,13 +192,13 @@ static void *executor_watchdog_main(void *argument)
             pthread_cond_wait(&executor->watch, &executor->lock);
             executor->stats.wake_count++;
         } else if (monotonic_ns() <= executor->watch_at) {
-            /* Also when the job has ended meanwhile: ending it early would need a wake-up for each
-             * short job. */
+            /* The wait continues even if the job has ended: ending it early would need a wake-up
+             * for each short job. */
             monotonic_condition_wait(&executor->watch, &executor->lock, executor->watch_at + 1);
             executor->stats.wake_count++;
         } else {
-            /* watch_at is not NEVER_NS here, so a job that starts during a report does not signal;
-             * the next round finds it. */
+            /* watch_at is not NEVER_NS here, so a job that starts during a report does not signal.
+             * The next round finds that job. */
             executor->watch_at = executor_watch_all(executor);
         }
     }
@@ -330,8 +332,8 @@ size_t tw_executor_take(struct tw_executor *executor, struct tw_job *ret_jobs, s
     return count;
 }
 
-/* Refuses further jobs, waits until no job runs, and joins the threads, the watchdog last. Sets
- * `ret_also`, unless NULL, together with is_stopping. */
+/* Refuses further jobs, waits until no job runs, and joins the threads, the watchdog last. If
+ * `ret_also` is not NULL, sets it together with is_stopping. */
 static void executor_join(struct tw_executor *executor, bool *ret_also)
 {
     if (thread_is_forked(executor->owner))
@@ -349,7 +351,7 @@ static void executor_join(struct tw_executor *executor, bool *ret_also)
         for (unsigned i = 0; i < executor->thread_count; i++)
             pthread_join(executor->threads[i], NULL);
         pthread_mutex_lock(&executor->lock);
-        while (executor->stats.running > 0) /* in callers' threads */
+        while (executor->stats.running > 0) /* waits for jobs that run on threads of callers */
             pthread_cond_wait(&executor->ended, &executor->lock);
         executor->is_unwatched = true;
         pthread_cond_signal(&executor->watch);
@@ -394,7 +396,7 @@ void tw_executor_check(struct tw_executor *executor)
     REQUIRE(stats->submitted_count ==
             stats->queued + stats->running + stats->done_count + stats->taken_count);
     REQUIRE(executor->idle_count <= executor->thread_capacity);
-    /* The watchdog will check each running job that was not reported. */
+    /* The watchdog must check each running job that was not reported yet. */
     if (executor->has_watchdog && stats->running > stats->over_budget)
         REQUIRE(executor->watch_at != NEVER_NS);
     pthread_mutex_unlock(&executor->lock);

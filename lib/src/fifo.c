@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* The task of a link, which is its first member. */
+/* Returns the task that contains the link as its first member. */
 static struct tw_task *fifo_task(const struct tw_link *link)
 {
     return (struct tw_task *)(uintptr_t)link;

@@ -23,7 +23,7 @@
 
 enum { SIZE_DEFAULT = 512, FAN_OUT_BITS = 3, FAN_OUT = 1 << FAN_OUT_BITS, ROWS_MAX = 12 };
 
-/* The largest time, possibly in the middle of a tick; that tick counts as complete. */
+/* The largest time. It may be in the middle of a tick, which then counts as complete. */
 #define TIME_LAST (TW_NEVER - 1)
 
 struct hashed_timer {
@@ -31,8 +31,9 @@ struct hashed_timer {
     uint64_t data;
     uint64_t deadline;
     uint64_t
-        round; /* round in which it is due; the difference to the cursor's round is the number of
-                  rounds left */
+        /* round in which the timer is due; the rounds left are its difference to that of the
+         * cursor */
+        round;
 };
 
 struct tw_hashed {
@@ -41,10 +42,10 @@ struct tw_hashed {
     uint64_t next_at; /* start of the next tick to sweep; TW_NEVER if there is none */
     uint64_t cursor;  /* last swept tick, at most the tick at `now` */
     uint64_t tick;
-    uint32_t mask; /* size - 1 */
+    uint32_t mask; /* number of buckets - 1 */
     uint32_t size_shift;
-    uint64_t look_count; /* for tw_hashed_look_count */
-    size_t count;        /* timers, without those in `never` */
+    uint64_t look_count; /* result of tw_hashed_look_count */
+    size_t count;        /* number of timers, except those in `never` */
     struct link_bucket
         sweep; /* timers of the bucket at the cursor, and timers that became due since */
     struct link_bucket never; /* timers with deadline TW_NEVER */
@@ -61,7 +62,8 @@ static struct hashed_timer *hashed_timer_of(struct tw_link *link)
     return (struct hashed_timer *)((char *)link - offsetof(struct hashed_timer, slot.link));
 }
 
-/* Most callers use a tick of 1, which needs no division. */
+/* Returns the first tick that begins at or after `time`. Most callers use a tick of 1, which needs
+ * no division. */
 static uint64_t hashed_tick_at_or_after(const struct tw_hashed *wheel, uint64_t time)
 {
     uint64_t elapsed = time > wheel->start ? time - wheel->start : 0;
@@ -71,7 +73,7 @@ static uint64_t hashed_tick_at_or_after(const struct tw_hashed *wheel, uint64_t 
     return elapsed / wheel->tick + (elapsed % wheel->tick != 0);
 }
 
-/* The last tick that began by `time`, and so is due. `time` is not before the start. */
+/* Returns the last tick that began at or before `time`, which is not before the start. */
 static uint64_t hashed_tick_reached(const struct tw_hashed *wheel, uint64_t time)
 {
     if (time == TIME_LAST || wheel->tick == 1)
@@ -105,7 +107,7 @@ static void hashed_nearest_lower(struct tw_hashed *wheel, uint32_t bucket, uint6
     wheel->next_at = hashed_time_of(wheel, tick);
 }
 
-/* The bucket has become empty. */
+/* Updates `nearest` after a bucket has become empty. */
 static void hashed_nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
 {
     uint64_t least = TW_NEVER;
@@ -124,12 +126,12 @@ static void hashed_nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
     wheel->next_at = least == TW_NEVER ? TW_NEVER : hashed_time_of(wheel, least);
 }
 
-/* Puts a timer that is in no list into the list of its deadline. */
+/* Puts a timer that is in no list into the list for its deadline. */
 static void hashed_timer_place(struct tw_hashed *wheel, struct hashed_timer *timer)
 {
     uint64_t tick = hashed_tick_at_or_after(wheel, timer->deadline);
 
-    /* The deadline is reached, but its tick is not: due at once nevertheless. */
+    /* The deadline is reached, but its tick is not: the timer is due at once. */
     if (timer->deadline <= wheel->now && tick > hashed_tick_reached(wheel, wheel->now))
         tick = wheel->cursor;
     if (tick <= wheel->cursor) {
@@ -164,7 +166,7 @@ static void hashed_timer_insert(struct tw_hashed *wheel, struct hashed_timer *ti
     hashed_timer_place(wheel, timer);
 }
 
-/* Starts the sweep of the next bucket; false if none is due. */
+/* Starts the sweep of the next bucket. Returns false if none is due. */
 static bool hashed_sweep_begin(struct tw_hashed *wheel)
 {
     uint64_t tick = hashed_nearest_tick(wheel);

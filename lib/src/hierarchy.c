@@ -3,11 +3,11 @@
  *
  * Inside, time is counted in ticks: a deadline becomes the first tick that is not before it. Every
  * task up to `cursor` has been returned or is in `due`. Level l has buckets of size^l ticks, and
- * `current` is the cursor in that unit, rounded down. A task lies on the lowest level on which its
- * bucket is less than one rotation ahead, so no task is ever added to the bucket at `current`; when
+ * `current` is the cursor in that unit, rounded down. A task is on the lowest level on which its
+ * bucket is less than one rotation ahead, so no task is ever added to the bucket at `current`. When
  * the cursor reaches a bucket, its tasks move down. No bucket with tasks begins before `next_at`,
- * so that a call before it need not search; after a cancel it may be too early, which costs one
- * search.
+ * so a call before that time need not search. After a cancel `next_at` may be too early, which
+ * costs one search.
  *
  * Bucket numbers are compared by their differences, never by sums, so that no deadline overflows.
  */
@@ -19,11 +19,12 @@
 #include <assert.h>
 
 enum {
-    LEVELS_MAX = 64, /* wheels of two buckets need 64 levels to cover 64 bits */
+    /* a hierarchy whose wheels have two buckets needs 64 levels to cover 64 bits */
+    LEVELS_MAX = 64,
     SIZE_DEFAULT = 256
 };
 
-/* The largest time, possibly in the middle of a tick; that tick counts as complete. */
+/* The largest time. It may be in the middle of a tick, which then counts as complete. */
 #define TIME_LAST (TW_NEVER - 1)
 
 struct hierarchy_level {
@@ -36,16 +37,17 @@ struct hierarchy_level {
 struct tw_hierarchy {
     uint64_t now;     /* latest time passed to expire, at most TIME_LAST */
     uint64_t next_at; /* no bucket with tasks begins before this time; TW_NEVER if there is none */
-    uint64_t cursor;  /* at most the tick at `now`; less while expire is behind */
+    uint64_t cursor;  /* at most the tick at `now`; less while expire has more to do */
     uint64_t tick;
     uint32_t size;
-    uint32_t size_shift; /* size == 1 << size_shift; 0 when size is no power of two */
+    uint32_t size_shift; /* size == 1 << size_shift; 0 if the size is no power of two */
     uint32_t level_count;
-    bool is_short; /* without memory for a level, the lowest wheel took tasks of later rotations */
-    uint64_t move_count;       /* for tw_hierarchy_move_count */
-    size_t count;              /* scheduled tasks, without those in `never` */
-    struct link_bucket due;    /* tasks to return; ticks up to the cursor */
-    struct link_bucket moving; /* rest of an overflow bucket whose time was reached */
+    /* there was no memory for a level, so the lowest wheel has tasks of later rotations */
+    bool is_short;
+    uint64_t move_count;       /* result of tw_hierarchy_move_count */
+    size_t count;              /* scheduled tasks, except those in `never` */
+    struct link_bucket due;    /* tasks to return: those of ticks up to the cursor */
+    struct link_bucket moving; /* tasks of an overflow bucket that are still to be moved down */
     struct link_bucket never;  /* tasks with deadline TW_NEVER */
     struct memory memory;
     struct hierarchy_level levels[LEVELS_MAX];
@@ -66,7 +68,8 @@ static uint32_t hierarchy_index_of(const struct tw_hierarchy *wheel, uint64_t va
     return (uint32_t)(value - hierarchy_divide(wheel, value) * wheel->size);
 }
 
-/* Most callers use a tick of 1, which needs no division. */
+/* Returns the first tick that begins at or after `time`. Most callers use a tick of 1, which needs
+ * no division. */
 static uint64_t hierarchy_tick_at_or_after(const struct tw_hierarchy *wheel, uint64_t time)
 {
     if (wheel->tick == 1)
@@ -74,7 +77,7 @@ static uint64_t hierarchy_tick_at_or_after(const struct tw_hierarchy *wheel, uin
     return time / wheel->tick + (time % wheel->tick != 0);
 }
 
-/* The last tick that began by `time`, and so is due. */
+/* Returns the last tick that began at or before `time`. */
 static uint64_t hierarchy_tick_reached(const struct tw_hierarchy *wheel, uint64_t time)
 {
     if (time == TIME_LAST || wheel->tick == 1)
@@ -130,7 +133,7 @@ static void hierarchy_bucket_add(struct tw_hierarchy *wheel, struct hierarchy_le
     wheel->next_at = start_at < wheel->next_at ? start_at : wheel->next_at;
 }
 
-/* Puts a task that is in no list into the list of its deadline. */
+/* Puts a task that is in no list into the list for its deadline. */
 static void hierarchy_task_place(struct tw_hierarchy *wheel, struct tw_task *task)
 {
     uint64_t tick = hierarchy_tick_at_or_after(wheel, task->deadline_);
@@ -139,7 +142,7 @@ static void hierarchy_task_place(struct tw_hierarchy *wheel, struct tw_task *tas
         bucket_push(&wheel->due, &task->link_);
         return;
     }
-    uint64_t at = tick; /* in units of the level */
+    uint64_t at = tick; /* position in units of the level */
     for (uint32_t l = 0;; l++) {
         struct hierarchy_level *level = &wheel->levels[l];
         if (at - level->current < wheel->size) {
@@ -164,8 +167,8 @@ static void hierarchy_task_remove(struct tw_hierarchy *wheel, struct tw_task *ta
         bitmap_clear(&wheel->levels[emptied->level].filled, emptied->index);
 }
 
-/* The non-empty bucket that begins first. Of several that begin together, the coarsest, so that its
- * tasks reach the finer buckets in time. NULL when all are empty. O(levels). */
+/* Returns the non-empty bucket that begins first; NULL if all are empty. If several begin together,
+ * returns the coarsest, so that its tasks reach the finer buckets in time. O(levels). */
 static struct link_bucket *hierarchy_bucket_soonest(const struct tw_hierarchy *wheel,
                                                     uint64_t *ret_tick)
 {
@@ -193,14 +196,14 @@ static void hierarchy_cursor_move(struct tw_hierarchy *wheel, uint64_t tick)
     wheel->cursor = tick;
     for (uint32_t l = 0; l < wheel->level_count; l++) {
         if (wheel->levels[l].current == tick)
-            return; /* then the levels above are current, too */
+            return; /* then the levels above are also up to date */
         wheel->levels[l].current = tick;
         tick = hierarchy_divide(wheel, tick);
     }
 }
 
-/* Opens the next bucket that is due by `reached`. False when there is none; the cursor is then at
- * `reached`. O(1) before the next bucket begins, O(levels) then. */
+/* Opens the next bucket that is due by `reached`. Returns false if there is none; the cursor is at
+ * `reached` then. O(1) before the next bucket begins, O(levels) then. */
 static bool hierarchy_bucket_open(struct tw_hierarchy *wheel, uint64_t reached)
 {
     struct link_bucket *bucket = NULL;
@@ -265,8 +268,8 @@ void tw_hierarchy_destroy(struct tw_hierarchy *wheel)
 
 bool tw_hierarchy_reserve(struct tw_hierarchy *wheel, uint64_t delay)
 {
-    /* In ticks, plus one because neither end need be aligned; likewise for the buckets of each
-     * level. */
+    /* The distance in ticks, plus one because both ends may be within a tick. The same applies to
+     * the buckets of each level. */
     uint64_t distance = hierarchy_tick_at_or_after(wheel, delay);
     distance += distance < UINT64_MAX;
 
@@ -289,7 +292,7 @@ void tw_hierarchy_schedule(struct tw_hierarchy *wheel, struct tw_task *task, uin
         return;
     }
     wheel->count++;
-    /* The deadline is reached, but its tick is not: due at once nevertheless. */
+    /* The deadline is reached, but its tick is not: the task is due at once. */
     if (deadline <= wheel->now &&
         hierarchy_tick_at_or_after(wheel, deadline) > hierarchy_tick_reached(wheel, wheel->now))
         bucket_push(&wheel->due, &task->link_);

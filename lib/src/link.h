@@ -12,17 +12,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* For the public checks: active whether or not assert() is compiled in. */
+/* For the public checks: aborts unless the condition holds, even if assert() is compiled out. */
 #define REQUIRE(condition) \
     ((condition)           \
          ? (void)0         \
          : (fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition), abort()))
 
-/* The index of a list that is not a bucket of a wheel and so has no bit to clear. */
+/* Index of a list that is not a bucket of a wheel, so that no bit need be cleared. */
 #define BUCKET_NONE UINT32_MAX
 
-/* A bucket: the root of its list, with its place in the wheel, so that removing the last cell can
- * clear the bucket's bit. */
+/* A bucket: the root of its list, and its place in the wheel. With that, removing the last cell can
+ * clear the bit of the bucket. */
 struct link_bucket {
     struct tw_link root;
     uint32_t level;
@@ -54,7 +54,7 @@ static inline void bucket_push(struct link_bucket *bucket, struct tw_link *link)
     bucket->root.prev_ = link;
 }
 
-/* Removes `link`. Returns the bucket when it is now empty, NULL when cells are left in it. */
+/* Removes `link`. Returns the bucket if it is empty now; NULL if it still has cells. */
 static inline struct link_bucket *bucket_remove(struct tw_link *link)
 {
     struct tw_link *next = link->next_;
@@ -63,7 +63,7 @@ static inline struct link_bucket *bucket_remove(struct tw_link *link)
     next->prev_ = prev;
     prev->next_ = next;
     link->next_ = link->prev_ = NULL;
-    /* Both neighbours are equal only when they are the root. */
+    /* The neighbours are equal only if both are the root. */
     return next == prev ? (struct link_bucket *)((char *)next - offsetof(struct link_bucket, root))
                         : NULL;
 }

@@ -14,9 +14,9 @@ static void *memory_allocate_default(void *context, size_t alignment, size_t siz
     (void)context;
     if (size > SIZE_MAX - HUGE_PAGE)
         return NULL;
-    /* A block that the caller aligns to huge pages uses them for its whole length; other blocks
-     * only for the huge pages that they fill, so that no more becomes resident than was requested.
-     */
+    /* A block that the caller aligns to huge pages uses them for its whole length. Other blocks use
+     * them only for the huge pages that they fill, so that no more becomes resident than was
+     * requested. */
     size_t huge = alignment >= HUGE_PAGE ? (size + alignment - 1) / alignment * alignment
                                          : size / HUGE_PAGE * HUGE_PAGE;
     if (huge > 0 && alignment < HUGE_PAGE)
@@ -24,7 +24,8 @@ static void *memory_allocate_default(void *context, size_t alignment, size_t siz
     void *memory = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (memory && huge > 0)
-        (void)madvise(memory, huge, MADV_HUGEPAGE); /* a hint: without it accesses are slower */
+        /* only advice: if the system refuses it, accesses are slower */
+        (void)madvise(memory, huge, MADV_HUGEPAGE);
 #endif
     return memory;
 }

@@ -20,13 +20,14 @@ struct memory_source {
 
 struct memory {
     struct memory_source source;
-    size_t bytes; /* held now */
+    size_t bytes; /* bytes held at present */
 };
 
-/* The functions that the caller's options name, both or neither; without them the C library's,
- * with blocks of 2 MiB and more in huge pages where the system has them. Without huge pages a block
- * costs a page fault for each 80 timers or so when it is first written to, which takes longer than
- * to schedule them; and with a million timers most accesses would miss the translation cache. */
+/* Returns the functions of the caller's options, which are both set or both NULL. If they are NULL,
+ * returns those of the C library, with huge pages for blocks of 2 MiB and more where the system has
+ * them. Without huge pages, the first write to a block costs a page fault for each 80 timers or so,
+ * which takes longer than scheduling them. And with a million timers most accesses would miss the
+ * translation cache. */
 struct memory_source
 tw__memory_source(void *(*allocate)(void *context, size_t alignment, size_t size),
                   void (*release)(void *context, void *memory, size_t size), void *context);
@@ -37,14 +38,14 @@ static inline void *memory_source_take(const struct memory_source *source, size_
     return source->allocate(source->context, alignment, size);
 }
 
-/* Gives back a block of `size` bytes; NULL is fine. */
+/* Gives back a block of `size` bytes. NULL has no effect. */
 static inline void memory_source_give(const struct memory_source *source, void *taken, size_t size)
 {
     if (taken)
         source->release(source->context, taken, size);
 }
 
-/* A source of which nothing is held yet. */
+/* Makes a counting source that holds nothing yet. */
 static inline struct memory memory_from(struct memory_source source)
 {
     return (struct memory){.source = source};
@@ -57,7 +58,7 @@ static inline void *memory_take_aligned(struct memory *memory, size_t alignment,
     return taken;
 }
 
-/* An array of `count` elements of `size` bytes. */
+/* Allocates an array of `count` elements of `size` bytes. */
 static inline void *memory_take(struct memory *memory, uint64_t count, size_t size)
 {
     if (count > SIZE_MAX / size || count == 0)
@@ -65,7 +66,7 @@ static inline void *memory_take(struct memory *memory, uint64_t count, size_t si
     return memory_take_aligned(memory, _Alignof(max_align_t), (size_t)count * size);
 }
 
-/* Gives back an array that memory_take(memory, count, size) returned; NULL is fine. */
+/* Gives back an array that memory_take(memory, count, size) returned. NULL has no effect. */
 static inline void memory_give(struct memory *memory, void *taken, uint64_t count, size_t size)
 {
     if (!taken)

@@ -4,13 +4,13 @@
 #include <assert.h>
 
 enum {
-    BATCH = 32,            /* operations claimed or timed out each time a shard is locked */
-    LOOKS_LOCKED_MAX = 256 /* watches examined for that */
+    BATCH = 32, /* operations that are claimed or timed out while a shard is locked once */
+    LOOKS_LOCKED_MAX = 256 /* watches examined while it is locked once */
 };
 
 enum purgatory_claim { CLAIM_MINE, CLAIM_OTHERS, CLAIM_DEAD };
 
-/* Claims the operation if it is alive and unclaimed; if it is claimed, sets `flag` for the
+/* Claims the operation if it is alive and not claimed. If it is claimed, sets `flag` for the
  * claimant. */
 static enum purgatory_claim purgatory_operation_claim(struct purgatory_operation *operation,
                                                       uint32_t generation, uint32_t flag)
@@ -26,8 +26,8 @@ static enum purgatory_claim purgatory_operation_claim(struct purgatory_operation
     }
 }
 
-/* Tries a claimed operation until it can be completed, true, or until no thread has asked for
- * another try, false; the claim is then released. */
+/* Tries a claimed operation. Returns true when it can be completed. Returns false, after releasing
+ * the claim, when it cannot and no thread has asked for another try. */
 static bool purgatory_operation_try(struct tw_purgatory *purgatory,
                                     struct purgatory_operation *operation, uint32_t generation,
                                     enum tw_completion *ret_why)
@@ -48,13 +48,13 @@ static bool purgatory_operation_try(struct tw_purgatory *purgatory,
             *ret_why = TW_COMPLETED_BY_TIMEOUT;
             return true;
         }
-        /* An event came before or together with the time-out: try once more. */
+        /* An event came before the time-out or together with it: tries once more. */
         atomic_fetch_and(&operation->state, ~(uint_least32_t)STATE_AGAIN);
     }
 }
 
-/* Ends an operation; called by its claimant under its home's lock. Removes its first watch; its
- * other watches are dead from now on. Its slot may be used again at once. */
+/* Ends an operation. Called by its claimant under the lock of its home. Removes its first watch;
+ * its other watches are dead from then on. Its slot may be used again at once. */
 static void purgatory_operation_close(struct tw_purgatory *purgatory,
                                       struct purgatory_operation *operation, uint32_t generation)
 {
@@ -74,9 +74,9 @@ static void purgatory_operation_close(struct tw_purgatory *purgatory,
         home->retired_count++;
 }
 
-/* Removes the watches of a claimed operation but the first: all of them in TW_UNLINK_AT_ONCE, where
- * the chain behind the first has them; otherwise only `found`, which may be NULL or the first. A
- * list of another key is freed when it is empty. */
+/* Removes the watches of a claimed operation except the first. In TW_UNLINK_AT_ONCE these are all
+ * that the chain after the first contains; otherwise only `found`, which may be NULL or the first.
+ * The list of another key is freed when it becomes empty. */
 static void purgatory_operation_unwatch(struct tw_purgatory *purgatory,
                                         struct purgatory_operation *operation,
                                         struct purgatory_watch *found)
@@ -87,7 +87,7 @@ static void purgatory_operation_unwatch(struct tw_purgatory *purgatory,
     while (watch && watch != operation->first) {
         struct purgatory_watch *next = is_all ? watch->sibling : NULL;
         struct purgatory_watch_list *list = watch->list;
-        /* A list of a living watch stays, and so does its key. */
+        /* The list of a living watch exists, so its key can be read. */
         struct purgatory_shard *shard = shard_of(purgatory, list->key);
         pthread_mutex_lock(&shard->lock);
         tw__watch_drop(purgatory, shard, watch);
@@ -97,8 +97,8 @@ static void purgatory_operation_unwatch(struct tw_purgatory *purgatory,
     }
 }
 
-/* Ends a claimed operation and completes it. `found`, unless NULL, is the watch by which it was
- * found, and is removed at once. */
+/* Ends and completes a claimed operation. `found` is the watch by which it was found, which is
+ * removed at once; NULL if there is none. */
 static void purgatory_operation_end(struct tw_purgatory *purgatory,
                                     struct purgatory_operation *operation, uint32_t generation,
                                     enum tw_completion why, struct purgatory_watch *found)
@@ -117,8 +117,8 @@ static void purgatory_operation_end(struct tw_purgatory *purgatory,
     purgatory->complete(purgatory->context, callers, why);
 }
 
-/* Creates an operation in its home, claimed, armed, with its first watch; NULL when out of memory.
- * Called under the home's lock. */
+/* Creates an operation in its home: claimed, with its time-out set, and with its first watch.
+ * Returns NULL if out of memory. Called under the lock of the home. */
 static struct purgatory_operation *purgatory_operation_open(struct tw_purgatory *purgatory,
                                                             struct purgatory_shard *home,
                                                             void *callers, const uint64_t *keys,
@@ -129,7 +129,7 @@ static struct purgatory_operation *purgatory_operation_open(struct tw_purgatory 
 
     if (!operation)
         return NULL;
-    if (operation->slot.generation == 1) { /* used for the first time */
+    if (operation->slot.generation == 1) { /* first use of the slot */
         atomic_init(&operation->state, 0);
         operation->home = home;
         operation->timer = (struct tw_task){.deadline_ = 0};
@@ -150,7 +150,7 @@ static struct purgatory_operation *purgatory_operation_open(struct tw_purgatory 
     return operation;
 }
 
-/* Watches a claimed operation under all keys but the first; false when out of memory. */
+/* Watches a claimed operation under all keys except the first. Returns false if out of memory. */
 static bool purgatory_operation_watch(struct tw_purgatory *purgatory,
                                       struct purgatory_operation *operation, uint32_t generation,
                                       const uint64_t *keys, size_t key_count)
@@ -170,7 +170,7 @@ static bool purgatory_operation_watch(struct tw_purgatory *purgatory,
     return watch != NULL;
 }
 
-/* Adds to a counter unless the sum would exceed its limit. */
+/* Adds to a counter, unless the sum would exceed its limit; then returns false. */
 static bool purgatory_counter_take(atomic_size_t *counter, size_t count, size_t count_max)
 {
     size_t old = atomic_load(counter);
@@ -182,8 +182,8 @@ static bool purgatory_counter_take(atomic_size_t *counter, size_t count, size_t 
     return true;
 }
 
-/* When expire completes an operation with this deadline: at the first tick that is not before it,
- * or at once if it is reached already. Called under its home's lock. */
+/* Returns when expire completes an operation with this deadline: at the first tick that is not
+ * before it, or at once if it is reached already. Called under the lock of its home. */
 static uint64_t purgatory_wake_at_of(const struct tw_purgatory *purgatory,
                                      const struct purgatory_shard *home, uint64_t deadline)
 {
@@ -195,9 +195,9 @@ static uint64_t purgatory_wake_at_of(const struct tw_purgatory *purgatory,
     return begun < TW_NEVER - 1 - purgatory->tick ? begun + purgatory->tick : TW_NEVER - 1;
 }
 
-/* Whether `wake_at` is earlier than the reported wake-up time and must be reported. Each shard has
- * an estimate of that time, so that the common lock is taken only for times earlier than the
- * estimate. */
+/* True if `wake_at` is earlier than the wake-up time reported last, so that it must be reported.
+ * Each shard has an estimate of that time, so the common lock is taken only for times earlier than
+ * the estimate. */
 static bool purgatory_wake_is_sooner(struct tw_purgatory *purgatory, uint64_t wake_at)
 {
     pthread_mutex_lock(&purgatory->wake_lock);
@@ -240,7 +240,8 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
         atomic_fetch_sub(&purgatory->alive_count, key_count);
         return false;
     }
-    /* Also when it is refused below: its shard's estimate assumes the report. */
+    /* Reported even if the submit is refused below, because the shard's estimate assumes the
+     * report. */
     if (is_sooner && purgatory_wake_is_sooner(purgatory, wake_at) && purgatory->on_sooner)
         purgatory->on_sooner(purgatory->context, wake_at);
     bool is_watched = purgatory_operation_watch(purgatory, opened, generation, keys, key_count);
@@ -258,7 +259,7 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
     return is_watched;
 }
 
-/* Watches of one list whose operations this thread has claimed. They are alive until this thread
+/* Watches of one list whose operations this thread has claimed. They stay alive until this thread
  * ends them, so no other thread removes them from the list. */
 struct purgatory_batch {
     struct purgatory_watch *watches[BATCH];
@@ -290,7 +291,7 @@ static void purgatory_batch_fill(struct tw_purgatory *purgatory, struct purgator
     }
 }
 
-/* Walks once through the present watches of a key; `flag` is STATE_AGAIN to try their operations,
+/* Walks once through the present watches of a key. `flag` is STATE_AGAIN to try their operations,
  * STATE_FORCED to complete them without a try. */
 static size_t purgatory_key_walk(struct tw_purgatory *purgatory, uint64_t key, uint32_t flag)
 {
@@ -340,7 +341,7 @@ size_t tw_purgatory_complete_key(struct tw_purgatory *purgatory, uint64_t key)
     return purgatory_key_walk(purgatory, key, STATE_FORCED);
 }
 
-/* Operations of one shard whose time-out is due and which this thread has claimed. */
+/* Operations of one shard that have timed out and that this thread has claimed. */
 struct purgatory_ending {
     struct purgatory_operation *operations[BATCH];
     uint32_t generations[BATCH];
@@ -348,8 +349,8 @@ struct purgatory_ending {
     unsigned count;
 };
 
-/* Claims an operation whose time-out is due, unless a thread is trying it, and ends it where its
- * other watches may stay. Called under its home's lock. */
+/* Claims an operation that has timed out, unless a thread is trying it. Ends it here if its other
+ * watches may stay. Called under the lock of its home. */
 static void purgatory_operation_time_out(struct tw_purgatory *purgatory,
                                          struct purgatory_operation *operation,
                                          struct purgatory_ending *ending)
@@ -362,12 +363,12 @@ static void purgatory_operation_time_out(struct tw_purgatory *purgatory,
     ending->generations[ending->count] = generation;
     ending->callers[ending->count++] = operation->operation;
     if (purgatory->unlink == TW_UNLINK_AT_ONCE)
-        return; /* its watches first, and for them this lock is in the way */
+        return; /* its watches must be removed first, which is not allowed with this lock held */
     purgatory_operation_close(purgatory, operation, generation);
     operation->home->by_timeout_count++;
 }
 
-/* Completes up to `limit` operations of one shard. */
+/* Completes up to `limit` operations of one shard that have timed out. Returns their number. */
 static size_t purgatory_shard_expire(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                                      uint64_t now, size_t limit)
 {
@@ -406,7 +407,8 @@ static size_t purgatory_shard_expire(struct tw_purgatory *purgatory, struct purg
 size_t tw_purgatory_expire(struct tw_purgatory *purgatory, uint64_t now, size_t limit)
 {
     unsigned first =
-        atomic_fetch_add(&purgatory->expire_turn, 1); /* rotates, so that no shard is always last */
+        /* another shard is first each time, so that none is always last */
+        atomic_fetch_add(&purgatory->expire_turn, 1);
     size_t count = 0;
 
     for (unsigned i = 0; i < purgatory->shard_count && count < limit; i++) {
@@ -420,8 +422,8 @@ uint64_t tw_purgatory_wake_at(struct tw_purgatory *purgatory)
 {
     uint64_t wake_at = TW_NEVER;
 
-    /* Until the answer is known, every deadline is reported; the earliest of those counts for the
-     * answer, too. */
+    /* Until the answer is known, every deadline is reported. The earliest of those is also
+     * considered for the answer. */
     pthread_mutex_lock(&purgatory->wake_lock);
     purgatory->wake_told = TW_NEVER;
     pthread_mutex_unlock(&purgatory->wake_lock);

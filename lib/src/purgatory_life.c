@@ -86,7 +86,7 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
         .shard_count = shard_count,
         .tick = options->tick ? options->tick : 1,
         .unlink = options->unlink,
-        .wake_told = options->start, /* wake_at was not called yet, so no thread sleeps */
+        .wake_told = options->start, /* no thread has asked for wake_at yet, so none sleeps */
     };
     pthread_mutex_init(&purgatory->wake_lock, NULL);
     pthread_mutex_init(&purgatory->purge_lock, NULL);
@@ -185,7 +185,7 @@ static void purgatory_check_list(const struct tw_purgatory *purgatory,
         if (watch_is_dead(watch))
             continue;
         REQUIRE((atomic_load(&watch->operation->state) & STATE_FLAGS) == 0);
-        REQUIRE(watch->operation->slot.generation & 1); /* its slot is in use */
+        REQUIRE(watch->operation->slot.generation & 1); /* the slot of the operation is in use */
         const struct purgatory_watch *first = watch->operation->first;
         REQUIRE(first->operation == watch->operation && first->generation == watch->generation);
         tally->alive++;

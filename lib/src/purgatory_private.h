@@ -34,8 +34,9 @@
 
 enum { STATE_TRYING = 1, STATE_AGAIN = 2, STATE_FORCED = 4, STATE_LATE = 8, STATE_FLAGS = 15 };
 
-/* The generation of a slot whose generations are used up and which is not used again: that costs a
- * hundred bytes for each quarter of a billion operations. No watch ever has it. */
+/* The generation of a slot whose generations are used up. Such a slot is not used again, which
+ * costs a hundred bytes for each quarter of a billion operations. No watch ever has this
+ * generation. */
 #define OPERATION_GENERATION_LAST (UINT32_MAX >> 4)
 
 enum { SEGMENT_FIRST = 64, SEGMENTS_MAX = 26 };
@@ -43,53 +44,54 @@ enum { SEGMENT_FIRST = 64, SEGMENTS_MAX = 26 };
 struct purgatory_operation {
     struct slab_slot slot;
     struct purgatory_shard *home;
-    void *operation;               /* the caller's */
-    struct tw_task timer;          /* in the home's wheel while it waits */
-    size_t key_count;              /* number of its watches when all are made */
-    struct purgatory_watch *first; /* the watch at home, removed with the operation */
+    void *operation;      /* passed to the caller's functions */
+    struct tw_task timer; /* in the wheel of the home while the operation waits */
+    size_t key_count;     /* number of its watches, once all are made */
+    /* watch in the home, which is removed together with the operation */
+    struct purgatory_watch *first;
     atomic_uint_least32_t state;
 };
 
-/* Linked into the list of its key. */
+/* An entry in the list of a key, which refers to an operation. */
 struct purgatory_watch {
     struct slab_slot slot;
     struct purgatory_operation *operation;
     struct purgatory_watch_list *list;
     uint32_t generation;
-    struct purgatory_watch *sibling; /* next watch of the operation; the slot has this field only in
-                                        TW_UNLINK_AT_ONCE */
+    /* next watch of the operation; exists only in TW_UNLINK_AT_ONCE */
+    struct purgatory_watch *sibling;
 };
 
-/* A position in a list that stays valid while the lock is not held: removing a watch moves the
- * cursors at it to the next watch. */
+/* A position in a list that stays valid while the lock is not held. When a watch is removed, the
+ * cursors at it are moved to the next one. */
 struct purgatory_cursor {
     struct purgatory_cursor *next;
-    struct tw_link *at; /* the root at the end */
+    struct tw_link *at; /* the root of the list if at its end */
 };
 
-/* The watches of one key, oldest first. Linked into the shard's ring of all lists. Freed when it
- * has neither watches nor cursors. */
+/* The watches of one key, oldest first. It is in the shard's ring of all lists, and is freed when
+ * it has neither watches nor cursors. */
 struct purgatory_watch_list {
     struct slab_slot slot;
-    struct purgatory_watch_list *next; /* next list in this bucket of the table */
+    struct purgatory_watch_list *next; /* next list in the same bucket of the table */
     uint64_t key;
     struct link_bucket watches;
     struct purgatory_cursor *cursors;
     size_t count;
 };
 
-/* Lists by key: a table that grows by one bucket at a time (W. Litwin's linear hashing), so that no
- * call moves all lists. Segments double in size and never move. */
+/* Finds lists by key: a table that grows by one bucket at a time (W. Litwin's linear hashing), so
+ * that no call has to move all lists. Its segments double in size and never move. */
 struct purgatory_key_table {
     struct purgatory_watch_list **segments[SEGMENTS_MAX];
     uint32_t bucket_count;
 };
 
 struct purgatory_shard {
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* guards the fields below */
     struct memory memory;
     struct tw_hierarchy *wheel;
-    uint64_t wake_told; /* a deadline from here on needs no report, as far as this shard knows */
+    uint64_t wake_told; /* as far as this shard knows, deadlines from here on need no report */
     struct slab operations;
     struct slab watches;
     struct slab lists;
@@ -101,15 +103,16 @@ struct purgatory_shard {
     size_t retired_count;
 };
 
-/* The position of the purge. Guarded by purge_lock, and the contents of `list` also by its shard's
- * lock. */
+/* Position of the purge. Guarded by purge_lock; the contents of `list` also by the lock of its
+ * shard. */
 struct purgatory_purge {
     unsigned shard;
-    struct purgatory_watch_list *list; /* pinned by the cursor; NULL between lists */
+    /* list that the cursor keeps from being freed; NULL between two lists */
+    struct purgatory_watch_list *list;
     struct purgatory_cursor cursor;
-    size_t watches_left; /* watches of the list still to examine, counted at its start */
-    size_t lists_left;   /* lists of the shard still to examine, counted at its start */
-    bool is_begun;       /* the shard is being purged */
+    size_t watches_left; /* watches of the list to examine, counted when its examination began */
+    size_t lists_left;   /* lists of the shard to examine, counted when its purge began */
+    bool is_begun;       /* the purge of this shard has begun */
     uint64_t look_count; /* watches and lists examined since creation */
 };
 
@@ -129,31 +132,32 @@ struct tw_purgatory {
     struct purgatory_shard *shards;
 
     pthread_mutex_t wake_lock;
-    uint64_t wake_told; /* guarded by wake_lock: the last answer of wake_at or on_sooner */
+    /* last wake-up time returned by wake_at or passed to on_sooner; guarded by wake_lock */
+    uint64_t wake_told;
 
     pthread_mutex_t purge_lock;
     struct purgatory_purge purge; /* guarded by purge_lock */
     atomic_bool is_purging;
 
     atomic_uint expire_turn;
-    atomic_size_t operation_count; /* waiting operations */
-    atomic_size_t alive_count;     /* watches that those have or are about to get */
-    /* Watches in lists; minus `alive_count` it is the estimate of the dead watches. */
+    atomic_size_t operation_count; /* number of waiting operations */
+    atomic_size_t alive_count;     /* watches that those operations have, or are about to get */
+    /* Number of watches in lists. The estimate of dead watches is this minus `alive_count`. */
     atomic_size_t watch_count;
 };
 
-/* purgatory_watch.c: all called with the shard's lock held. */
+/* purgatory_watch.c: all functions are called with the lock of the shard held. */
 
-/* Adds a watch at the end of the list of `key`; NULL when out of memory. */
+/* Adds a watch at the end of the list of `key`. Returns NULL if out of memory. */
 struct purgatory_watch *tw__watch_add(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                                       uint64_t key, struct purgatory_operation *operation,
                                       uint32_t generation);
 
-/* Removes a watch from its list; the list stays, even if it is now empty. */
+/* Removes a watch from its list. The list stays, even if it is empty now. */
 void tw__watch_drop(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                     struct purgatory_watch *watch);
 
-/* The list of `key`; NULL if there is none. */
+/* Returns the list of `key`; NULL if there is none. */
 struct purgatory_watch_list *tw__watch_list_find(const struct purgatory_shard *shard, uint64_t key);
 
 /* Frees the list unless it has watches or cursors. */
@@ -164,11 +168,11 @@ void tw__cursor_close(struct purgatory_watch_list *list, struct purgatory_cursor
 
 void tw__key_table_deinit(struct purgatory_shard *shard);
 
-/* purgatory_purge.c: does the share of a purge that `watch_count` added or dead watches owe; called
- * without a lock. */
+/* purgatory_purge.c: does the part of a purge that is due for `watch_count` watches that were added
+ * or have died. Called without a lock. */
 void tw__purge_pay(struct tw_purgatory *purgatory, size_t watch_count);
 
-/* Whether the watch's operation is completed. */
+/* True if the operation of the watch has ended. */
 static inline bool watch_is_dead(const struct purgatory_watch *watch)
 {
     return atomic_load(&watch->operation->state) >> 4 != watch->generation;
@@ -176,10 +180,11 @@ static inline bool watch_is_dead(const struct purgatory_watch *watch)
 
 static inline struct purgatory_watch *watch_of(struct tw_link *link)
 {
-    return (struct purgatory_watch *)link; /* the first member of its first member */
+    return (struct purgatory_watch *)link; /* the link is the first member of the watch */
 }
 
-/* Each bit of a key changes about half of all bits: the finalizer of SplitMix64. */
+/* Mixes a key so that each of its bits changes about half of all bits: the finalizer of
+ * SplitMix64. */
 static inline uint64_t key_mix(uint64_t key)
 {
     key = (key ^ key >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -192,7 +197,7 @@ static inline struct purgatory_shard *shard_of(const struct tw_purgatory *purgat
     return &purgatory->shards[key_mix(key) >> 32 & (purgatory->shard_count - 1)];
 }
 
-/* The bucket of mixed key `mixed` in a table of `bucket_count` buckets. */
+/* Returns the bucket of a mixed key in a table of `bucket_count` buckets. */
 static inline uint32_t table_index(uint32_t bucket_count, uint64_t mixed)
 {
     uint32_t mask = UINT32_MAX >> __builtin_clz(bucket_count); /* next power of two, minus one */

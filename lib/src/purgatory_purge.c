@@ -25,7 +25,7 @@ static bool purgatory_purge_is_due(struct tw_purgatory *purgatory)
            (uint64_t)dead * 100 > (uint64_t)watched * purgatory->dead_percent_max;
 }
 
-/* Starts the next list of the shard; false after the last. */
+/* Begins with the next list of the shard. Returns false after the last one. */
 static bool purgatory_list_begin(struct purgatory_purge *purge, struct purgatory_shard *shard)
 {
     if (!purge->is_begun) {
@@ -51,8 +51,8 @@ static void purgatory_list_end(struct purgatory_purge *purge, struct purgatory_s
     purge->list = NULL;
 }
 
-/* Examines up to `looks` watches and lists. Returns how many of them are left, more than 0 only
- * when the shard is finished. Called under the shard's lock. */
+/* Examines up to `looks` watches and lists. Returns how many of these looks are left; more than 0
+ * only if the shard is finished. Called under the lock of the shard. */
 static size_t purgatory_purge_shard(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                                     size_t looks)
 {
@@ -66,7 +66,7 @@ static size_t purgatory_purge_shard(struct tw_purgatory *purgatory, struct purga
         }
         if (purge->watches_left == 0 || purge->cursor.at == &purge->list->watches.root) {
             purgatory_list_end(purge, shard);
-            looks++; /* ending a list is part of examining it */
+            looks++; /* the end of a list costs no look of its own */
             continue;
         }
         purge->watches_left--;

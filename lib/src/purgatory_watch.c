@@ -10,8 +10,8 @@ static uint32_t purgatory_segment_size(unsigned segment)
     return segment == 0 ? SEGMENT_FIRST : (uint32_t)SEGMENT_FIRST << (segment - 1);
 }
 
-/* Adds a bucket and moves to it its lists from the bucket that it splits. Without memory, the
- * chains only grow longer. */
+/* Adds a bucket, and moves lists to it from the bucket that it splits. If memory is out, chains
+ * only become longer. */
 static void purgatory_table_grow(struct purgatory_shard *shard)
 {
     struct purgatory_key_table *table = &shard->table;
@@ -21,7 +21,8 @@ static void purgatory_table_grow(struct purgatory_shard *shard)
     while (segment < SEGMENTS_MAX && table->segments[segment])
         segment++;
     uint32_t capacity =
-        segment ? purgatory_segment_size(segment) : 0; /* as large as all segments below it */
+        /* as many buckets as all earlier segments have together */
+        segment ? purgatory_segment_size(segment) : 0;
     if (count == capacity) {
         if (segment == SEGMENTS_MAX)
             return;

@@ -21,13 +21,13 @@ enum { SIZE_DEFAULT = 60 };
 struct ring_item {
     struct slab_slot slot;
     uint64_t data;
-    uint64_t turn; /* turn of the ring when the item was put into its sector */
+    uint64_t turn; /* turn of the ring in which the item was put into its sector */
     uint32_t sector;
     int32_t interval;
 };
 
 struct ring_sector {
-    struct link_bucket items; /* in order of turn */
+    struct link_bucket items; /* ordered by turn */
     size_t count;
 };
 
@@ -35,7 +35,8 @@ struct tw_ring {
     uint64_t turn;
     uint32_t size;
     uint32_t tick;
-    bool is_stopped; /* stopped at `tick` by advance: items of earlier turns are to be taken */
+    /* advance has stopped the ring at `tick`, and items of earlier turns are to be taken */
+    bool is_stopped;
     struct ring_sector *sectors;
     struct bitmap filled;
     struct memory memory;
@@ -52,7 +53,8 @@ static struct ring_item *ring_item_find(const struct tw_ring *ring, tw_handle ha
     return (struct ring_item *)tw__slab_find(&ring->slab, handle);
 }
 
-/* The sector `offset` sectors after `sector`, or before it if negative. */
+/* Returns the sector that is `offset` sectors after `sector`, or before it if `offset` is
+ * negative. */
 static uint32_t ring_sector_at(const struct tw_ring *ring, uint32_t sector, int64_t offset)
 {
     int64_t size = ring->size;
@@ -99,7 +101,7 @@ static void ring_item_drop(struct tw_ring *ring, struct ring_item *item)
     tw__slab_give(&ring->slab, &item->slot);
 }
 
-/* The next item to take; NULL when there is none. */
+/* Returns the next item to take; NULL if there is none. */
 static struct ring_item *ring_item_next(const struct tw_ring *ring)
 {
     struct link_bucket *items = &ring->sectors[ring->tick].items;
@@ -157,7 +159,7 @@ struct tw_ring *tw_ring_create_dealt(const struct tw_ring_options *options, cons
     return ring;
 }
 
-/* Adds an item for which memory is reserved, unless its interval is too large. */
+/* Adds an item, for which memory is reserved. Returns false if its interval is too large. */
 static bool ring_fill(struct tw_ring *ring, uint32_t sector, const struct tw_ring_entry *entry,
                       tw_handle *ret_item)
 {
@@ -234,7 +236,7 @@ tw_handle tw_ring_add(struct tw_ring *ring, int64_t offset, uint64_t data)
 bool tw_ring_add_many(struct tw_ring *ring, int64_t offset, const uint64_t *data, size_t count,
                       tw_handle *ret_items)
 {
-    /* With the memory reserved, none of the adds can fail. */
+    /* Because memory is reserved first, none of the adds can fail. */
     if (count > SIZE_MAX - tw_ring_count(ring) ||
         !tw_ring_reserve(ring, tw_ring_count(ring) + count))
         return false;
@@ -332,7 +334,8 @@ size_t tw_ring_take(struct tw_ring *ring, struct tw_ring_item *ret_items, size_t
 
     while (taken_count < limit && (item = ring_item_next(ring)) != NULL) {
         ret_items[taken_count++] = ring_item_copy(item);
-        /* Before the caller handles it, so that the handler's own changes are not undone. */
+        /* Done before the caller handles the item, so that changes by the handler are not
+         * undone. */
         ring_item_lift(ring, item);
         ring_item_put(ring, item, ring_sector_at(ring, item->sector, item->interval));
     }

@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-enum { PRUNE_ENTRIES_MAX = 8192 /* entries of a lane's wheel read after its timers */ };
+enum {
+    PRUNE_ENTRIES_MAX =
+        8192 /* entries of a lane's wheel that are read after its timers were taken */
+};
 
 struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
 {
@@ -80,7 +83,8 @@ struct tw_instant tw_runner_now(const struct tw_runner *runner)
     return tw_clock_now(runner->clock);
 }
 
-/* The time, which does not go back even if the clock does. Only the runner. */
+/* Returns the time, which never goes back even if the clock does. Called by the runner's thread
+ * only. */
 static struct tw_instant runner_read_clock(struct tw_runner *runner)
 {
     uint64_t now_ns = tw__runner_now_ns(runner);
@@ -91,7 +95,7 @@ static struct tw_instant runner_read_clock(struct tw_runner *runner)
     return (struct tw_instant){now_ns};
 }
 
-/* The instant of the next timer of a lane, which is locked; 0 if one may be due now. */
+/* Returns the instant of the next timer of a lane, which is locked; 0 if one may be due now. */
 static uint64_t runner_lane_wake_ns(const struct tw_runner_wheel *wheel,
                                     const struct runner_lane *lane)
 {
@@ -100,7 +104,8 @@ static uint64_t runner_lane_wake_ns(const struct tw_runner_wheel *wheel,
     return tw__runner_tick_ns(wheel, tw_wheel_wake_at(lane->wheel));
 }
 
-/* Marks expired timers as running, and gives them the handles and deadlines of their callers. */
+/* Marks expired timers as running, and sets the handles and deadlines by which their callers know
+ * them. */
 static void runner_begin_timers(struct tw_runner_wheel *wheel, struct runner_lane *lane,
                                 struct tw_expired *timers, size_t count)
 {
@@ -118,14 +123,14 @@ static void runner_begin_timers(struct tw_runner_wheel *wheel, struct runner_lan
     lane->fired += count;
 }
 
-/* Number of the batch that is being taken; never 0. */
+/* Returns the number of the batch that is being taken; never 0. */
 static uint64_t runner_batch_number(const struct tw_runner_wheel *wheel)
 {
     return atomic_load_explicit(&wheel->callbacks, memory_order_relaxed) + 1;
 }
 
-/* Whether the lane's next due timer may have the slot of one that is in the batch already. A slot
- * stores one timer that the handler has, so the batch must end. */
+/* True if the next due timer of the lane may have the same slot as one in the batch. A slot stores
+ * only one timer that the handler has, so the batch must end first. */
 static bool runner_lane_may_repeat(const struct tw_runner_wheel *wheel,
                                    const struct runner_lane *lane)
 {
@@ -134,7 +139,7 @@ static bool runner_lane_may_repeat(const struct tw_runner_wheel *wheel,
 }
 
 /* Takes timers of a lane that are due by `until_ns` into the batch, which has `batch_count` so far.
- * False when the batch must end before. */
+ * Returns false if the batch must end first. */
 static bool runner_lane_take(struct tw_runner_wheel *wheel, struct runner_lane *lane,
                              uint64_t until_ns, size_t *batch_count)
 {
@@ -152,8 +157,8 @@ static bool runner_lane_take(struct tw_runner_wheel *wheel, struct runner_lane *
         lane->batch_number = runner_batch_number(wheel);
         lane->batch_made = lane->scheduled + lane->opened;
     }
-    /* Nothing was due: the timers that waited here were cancelled or moved to a later deadline, and
-     * perhaps those that follow them. */
+    /* Nothing was due: the timers at this position were cancelled or moved to a later deadline, and
+     * possibly those after them too. */
     if (count == 0 && !tw_wheel_is_behind(lane->wheel))
         (void)tw__wheel_prune(lane->wheel, PRUNE_MOVES_LATER, PRUNE_ENTRIES_MAX);
     atomic_store_explicit(&lane->wake_ns, runner_lane_wake_ns(wheel, lane), memory_order_relaxed);
@@ -162,8 +167,8 @@ static bool runner_lane_take(struct tw_runner_wheel *wheel, struct runner_lane *
     return true;
 }
 
-/* The lane whose next timer is the first of all; NULL without lanes. `ret_wake_ns` is the instant
- * of that timer, `ret_other_ns` of the first in another lane. */
+/* Returns the lane with the earliest timer; NULL if there are no lanes. `ret_wake_ns` is the
+ * instant of that timer, `ret_other_ns` that of the earliest timer in another lane. */
 static struct runner_lane *runner_lane_first(struct tw_runner_wheel *wheel, uint64_t *ret_wake_ns,
                                              uint64_t *ret_other_ns)
 {
@@ -183,8 +188,9 @@ static struct runner_lane *runner_lane_first(struct tw_runner_wheel *wheel, uint
     return first;
 }
 
-/* Takes a batch of due timers, which are running from then on: of each lane in turn those that are
- * due before the others'. Sets `ret_is_done` when no more are due. */
+/* Takes a batch of due timers, which are running from then on. From each lane in turn it takes
+ * those that are due before all timers of the other lanes. Sets `ret_is_done` if no more are
+ * due. */
 static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant now,
                               bool *ret_is_done)
 {
@@ -200,7 +206,7 @@ static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant n
     }
 }
 
-/* Ends the batch after its handler has returned. Timers of one lane follow each other. */
+/* Ends the batch after its handler has returned. The timers of a lane are together in the batch. */
 static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
 {
     for (size_t i = 0; i < count;) {
@@ -210,7 +216,7 @@ static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
             tw_handle inner = tw__runner_inner(wheel->batch[i].timer);
             uint32_t *running = tw__wheel_mark(lane->wheel, inner);
             if (*running != inner >> 32)
-                continue; /* closed */
+                continue; /* the handler has closed the timer */
             *running = 0;
             if (!tw__wheel_is_opened(inner))
                 tw__runner_lane_drop(wheel, lane);
@@ -221,7 +227,7 @@ static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
     }
 }
 
-/* Handles a batch. Returns its length, and the time after the handler in `now`. */
+/* Handles a batch. Returns its length, and sets `now` to the time after the handler. */
 static size_t runner_handle_batch(struct tw_runner_wheel *wheel, struct tw_instant *now,
                                   bool *ret_is_done)
 {
@@ -242,8 +248,8 @@ static size_t runner_handle_batch(struct tw_runner_wheel *wheel, struct tw_insta
     return count;
 }
 
-/* Handles due timers, a batch of each wheel in turn, until none is left or each
- * wheel has handled its `limit`. Sets `ret_is_done` when none is left. */
+/* Handles due timers, one batch of each wheel in turn, until none is left or each wheel has handled
+ * `limit`. Sets `ret_is_done` if none is left. */
 static size_t runner_handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_done)
 {
     size_t handled = 0;
@@ -275,15 +281,15 @@ static struct tw_instant runner_announce_sleep(struct tw_runner *runner)
         (void)runner_lane_first(wheel, &wake_ns, &other_ns);
         until = wake_ns < until ? wake_ns : until;
     }
-    until += until == 0; /* 0 means awake */
+    until += until == 0; /* 0 would mean awake */
     TW_RUNNER_HOOK("lie down");
     atomic_store(&runner->sleep_until_ns, until);
     TW_RUNNER_HOOK("lain down");
     return (struct tw_instant){until};
 }
 
-/* Whether no timer is due before `until` that was set before runner_announce_sleep; a later one
- * wakes the runner. */
+/* True if no timer that was set before runner_announce_sleep is due before `until`. A timer set
+ * later wakes the runner. */
 static bool runner_may_sleep(struct tw_runner *runner, struct tw_instant until)
 {
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)
@@ -332,8 +338,8 @@ size_t tw_runner_dispatch(struct tw_runner *runner, size_t limit)
     size_t handled = runner_handle_all(runner, limit, &is_done);
     struct tw_instant until = runner_announce_sleep(runner);
     tw__runner_fd_set(runner, until);
-    /* A wake-up before the descriptor was set is not lost: its thread changed the
-     * published end of the sleep. */
+    /* A wake-up before the descriptor was set is not lost, because the thread that wakes also
+     * changes the published end of the sleep. */
     if (!is_done || !runner_may_sleep(runner, until) || tw_runner_wake_at(runner).ns != until.ns) {
         atomic_store(&runner->sleep_until_ns, 0);
         tw__runner_fd_set(runner, (struct tw_instant){0});
@@ -363,7 +369,7 @@ void tw_runner_stop(struct tw_runner *runner)
     pthread_join(runner->thread, NULL);
 }
 
-/* Takes up to `limit` pending timers of a lane, which is locked. */
+/* Takes up to `limit` pending timers of a lane, which is locked. Returns their number. */
 static size_t runner_take_left_lane(struct tw_runner_wheel *wheel, struct runner_lane *lane,
                                     struct tw_expired *ret_left, size_t limit)
 {
@@ -386,8 +392,8 @@ size_t tw_runner_take_left(struct tw_runner_wheel *wheel, struct tw_expired *ret
 {
     assert(atomic_load(&wheel->runner->is_stopped));
     size_t count = 0;
-    /* Threads read is_stopped with their lane locked: a timer that they set is there when the lane
-     * can be locked here. */
+    /* Threads read is_stopped with their lane locked. So a timer that they set is in the lane when
+     * it can be locked here. */
     for (uint32_t bits = atomic_load(&wheel->lanes_used); bits && count < limit;) {
         struct runner_lane *lane = tw__runner_lane_next(wheel, &bits);
         tw__runner_lane_lock(lane);

@@ -28,12 +28,12 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
     struct itimerspec spec = {.it_value = tw__clock_timespec(until)};
     bool is_reached = until.ns == 0;
     if (runner->clock != tw_clock_monotonic()) {
-        /* The system cannot wait on another clock. */
+        /* the system can wait only on its own clocks */
         is_reached = until.ns <= tw__runner_now_ns(runner);
         spec.it_value = (struct timespec){0, 0};
     }
     if (is_reached)
-        spec.it_value.tv_nsec = 1; /* zero would disarm it */
+        spec.it_value.tv_nsec = 1; /* zero would disarm the timer */
     else if (until.ns == NEVER_NS)
         spec.it_value = (struct timespec){0, 0};
     (void)timerfd_settime(runner->fd, TFD_TIMER_ABSTIME, &spec, NULL);
@@ -62,7 +62,7 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
     if (runner->fd < 0)
         return;
     if (until.ns <= tw__runner_now_ns(runner)) {
-        (void)!write(runner->fd_write, "", 1); /* a full pipe is readable, too */
+        (void)!write(runner->fd_write, "", 1); /* if the pipe is full, it is readable already */
         return;
     }
     while (read(runner->fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
@@ -76,8 +76,8 @@ int tw_runner_fd(struct tw_runner *runner)
     assert(!runner->is_started);
     if (runner->fd < 0) {
         runner->fd = runner_fd_make(&runner->fd_write);
-        tw__runner_fd_set(runner, (struct tw_instant){0}); /* timers set before this call need a
-                                                              dispatch */
+        /* timers that were set before this call need a dispatch */
+        tw__runner_fd_set(runner, (struct tw_instant){0});
     }
     return runner->fd;
 }

@@ -17,16 +17,17 @@
 #include <string.h>
 
 enum {
-    SPINS = 64,          /* tries between two turns for other threads */
-    YIELDS = 16,         /* turns before the thread sleeps */
-    SLEEP_NS = 50000,    /* between two tries then */
-    SPARE_MIN = STEP_MAX /* timers for which another lane must have memory to be moved to */
+    SPINS = 64,       /* tries before the thread yields to others */
+    YIELDS = 16,      /* times to yield before the thread sleeps */
+    SLEEP_NS = 50000, /* time between two tries after that */
+    /* timers for which a lane must have memory before other threads move to it */
+    SPARE_MIN = STEP_MAX
 };
 
 _Static_assert(PIECE_SLOTS == (int)WHEEL_RUN, "the records of a piece follow each other");
 
-/* The most timers of a lane: the index of a slot must fit below LANE_SHIFT, also when some slots
- * have retired. */
+/* Maximum of timers of a lane. The index of a slot must fit into LANE_SHIFT bits, even when some
+ * slots were retired. */
 #define LANE_TIMERS_MAX ((UINT32_C(1) << LANE_SHIFT) - STEP_MAX)
 
 /* Memory. */
@@ -57,9 +58,9 @@ static void runner_release(void *context, void *memory, size_t size)
 
 /* Locks. */
 
-/* The lock is held for a short time unless its holder has been preempted. A thread that yields
- * gives its processor only to threads of its own priority or above, so under a realtime policy the
- * holder may run only while this thread sleeps. */
+/* The lock is held only for a short time, unless its holder was preempted. A thread that yields
+ * gives its processor only to threads of its own priority or a higher one. So under a realtime
+ * policy the holder may run only while this thread sleeps. */
 void tw__runner_lane_wait(struct runner_lane *lane)
 {
     if (lane->mutex) {
@@ -77,8 +78,8 @@ void tw__runner_lane_wait(struct runner_lane *lane)
     }
 }
 
-/* Gives a home its first lane: each the next, so that threads share one only if there are more
- * threads than lanes. */
+/* Gives a home its first lane. Homes get lanes in turn, so threads share a lane only if there are
+ * more threads than lanes. */
 static unsigned runner_settle(struct tw_runner_wheel *wheel, _Atomic uint8_t *home)
 {
     unsigned number = atomic_fetch_add_explicit(&wheel->home_next, 1, memory_order_relaxed) % LANES;
@@ -86,8 +87,8 @@ static unsigned runner_settle(struct tw_runner_wheel *wheel, _Atomic uint8_t *ho
     return number;
 }
 
-/* The lane of the calling thread's home, locked; if it is locked already, another that is used and
- * free. */
+/* Returns the lane of the calling thread's home, locked. If it is locked already, returns another
+ * lane that is in use and not locked. */
 static struct runner_lane *runner_lane_lock_home(struct tw_runner_wheel *wheel,
                                                  _Atomic uint8_t *home)
 {
@@ -107,9 +108,9 @@ static struct runner_lane *runner_lane_lock_home(struct tw_runner_wheel *wheel,
     return lane;
 }
 
-/* The limit; with the lane locked. */
+/* The limit of timers. All functions are called with the lane locked. */
 
-/* Takes up to `count` places from what is left of the limit. */
+/* Takes up to `count` places from what is left of the limit. Returns how many. */
 static uint32_t runner_take_grant(struct tw_runner_wheel *wheel, uint32_t count)
 {
     uint32_t left = atomic_load_explicit(&wheel->ungranted, memory_order_relaxed), taken;
@@ -132,7 +133,7 @@ void tw__runner_lane_return(struct tw_runner_wheel *wheel, struct runner_lane *l
     atomic_fetch_add_explicit(&wheel->ungranted, GRANT, memory_order_relaxed);
 }
 
-/* Whether the lane has a place and memory for a timer. */
+/* True if the lane has a place under the limit, and memory, for a timer. */
 static bool runner_lane_has_room(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
     if (lane->held < lane->granted)
@@ -142,14 +143,14 @@ static bool runner_lane_has_room(struct tw_runner_wheel *wheel, struct runner_la
     return lane->held < lane->granted;
 }
 
-/* Memory of a lane, which is locked. */
+/* Memory of a lane. All functions are called with the lane locked. */
 
 static size_t runner_directory_size(uint32_t capacity)
 {
     return sizeof(struct runner_directory) + capacity * sizeof(struct runner_place);
 }
 
-/* Doubles the directory, which has `count` pieces. */
+/* Doubles the directory, which has `count` pieces. Returns NULL if out of memory. */
 static struct runner_directory *runner_grow_directory(struct tw_runner_wheel *wheel,
                                                       struct runner_lane *lane, uint32_t count)
 {
@@ -184,7 +185,7 @@ static bool runner_lane_add_piece(struct tw_runner_wheel *wheel, struct runner_l
     directory->places[count] =
         (struct runner_place){cells, tw__wheel_record_memory(lane->wheel, slots),
                               tw__wheel_extra_memory(lane->wheel, slots)};
-    /* A thread that reads this count finds the place. */
+    /* A thread that reads this count can also read the slot's cell. */
     atomic_store_explicit(&lane->slot_count, slots + PIECE_SLOTS, memory_order_release);
     return true;
 }
@@ -208,7 +209,7 @@ bool tw__runner_lane_cover(struct tw_runner_wheel *wheel, struct runner_lane *la
     return true;
 }
 
-/* The lane's wheel, at its first use. */
+/* Returns the wheel of the lane, and makes it at the first use. NULL if out of memory. */
 static bool runner_lane_begin(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
     uint64_t now_ns = tw__runner_now_ns(wheel->runner);
@@ -224,7 +225,7 @@ static bool runner_lane_begin(struct tw_runner_wheel *wheel, struct runner_lane 
     return true;
 }
 
-/* Takes memory for more timers: double at first, then a thousand more. */
+/* Allocates memory for more timers: twice as many at first, later a thousand more. */
 static bool runner_lane_reserve(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
     uint32_t step = lane->reserved < STEP_MIN   ? STEP_MIN
@@ -240,7 +241,7 @@ static bool runner_lane_reserve(struct tw_runner_wheel *wheel, struct runner_lan
     return true;
 }
 
-/* Whether the lanes together may take more memory. */
+/* True if the lanes together may allocate more memory. */
 static bool runner_may_reserve(struct tw_runner_wheel *wheel)
 {
     uint64_t most = atomic_load_explicit(&wheel->granted_max, memory_order_relaxed);
@@ -248,7 +249,8 @@ static bool runner_may_reserve(struct tw_runner_wheel *wheel)
     return reserved <= 2 * most + LANES * STEP_MAX;
 }
 
-/* Another lane, locked, with memory to spare, which becomes the thread's home; NULL if none has. */
+/* Returns another lane that has memory to spare, locked, and makes it the home of the thread. NULL
+ * if none has. */
 static struct runner_lane *runner_move_home(struct tw_runner_wheel *wheel, _Atomic uint8_t *home)
 {
     unsigned first = atomic_fetch_add_explicit(&wheel->home_next, 1, memory_order_relaxed);
@@ -265,7 +267,7 @@ static struct runner_lane *runner_move_home(struct tw_runner_wheel *wheel, _Atom
     return NULL;
 }
 
-/* A lane with room, locked, when `lane`, which is locked, has none. */
+/* Returns a lane with room, locked. Called when `lane`, which is locked, has none. */
 static struct runner_lane *runner_make_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home,
                                             struct runner_lane *lane)
 {
@@ -283,7 +285,7 @@ static struct runner_lane *runner_make_room(struct tw_runner_wheel *wheel, _Atom
          runner_lane_has_room(wheel, lane)))
         return lane;
     tw__runner_lane_unlock(lane);
-    /* Over the limit or out of memory, unless another lane has room. */
+    /* At the limit, or out of memory, unless another lane has room. */
     for (unsigned i = 0; i < LANES; i++) {
         tw__runner_lane_lock(&wheel->lanes[i]);
         if (runner_lane_has_room(wheel, &wheel->lanes[i]))
@@ -381,7 +383,7 @@ static void runner_check_lane(const struct tw_runner_wheel *wheel, const struct 
         REQUIRE(lane->held == 0 && atomic_load(&lane->wake_ns) == NEVER_NS);
         return;
     }
-    /* The central invariant: the runner knows when to look. */
+    /* The central invariant: the runner looks at the lane no later than its earliest timer. */
     uint64_t earliest = tw__wheel_earliest(lane->wheel);
     REQUIRE(atomic_load(&lane->wake_ns) <= tw__runner_tick_ns(wheel, earliest));
     REQUIRE(tw_wheel_count(lane->wheel) <= lane->held);

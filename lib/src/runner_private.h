@@ -41,19 +41,21 @@
 #include <stdatomic.h>
 
 enum {
-    LINE = 128, /* two cache lines, because processors fetch lines in pairs */
+    LINE = 128, /* size in bytes of two cache lines, because processors fetch lines in pairs */
     LANE_BITS = 5,
     LANES = 1 << LANE_BITS,
-    LANE_SHIFT = 32 - LANE_BITS, /* of the lane's number in a handle; below is the slot's index */
+    /* position of the lane's number in a handle; the bits below are the index of the slot */
+    LANE_SHIFT = 32 - LANE_BITS,
     HOME_BITS = 8,
     HOMES = 1 << HOME_BITS,
     GRANT = 64, /* places under the limit that a lane takes or returns at once */
     STEP_MIN = 64,
-    STEP_MAX = 1024, /* timers for which a lane takes memory at once */
+    STEP_MAX = 1024, /* maximum of timers for which a lane allocates memory at once */
     PIECE_BITS = 10,
-    PIECE_SLOTS = 1 << PIECE_BITS, /* WHEEL_RUN of wheel_runner.h */
+    /* number of cells in a piece; equal to WHEEL_RUN of wheel_runner.h */
+    PIECE_SLOTS = 1 << PIECE_BITS,
     BATCH_DEFAULT = 64,
-    HISTOGRAM_BITS = 4, /* 16 steps in each power of two */
+    HISTOGRAM_BITS = 4, /* a histogram has 16 steps in each power of two */
     HISTOGRAM_BUCKETS = (65 - HISTOGRAM_BITS) << HISTOGRAM_BITS
 };
 
@@ -62,22 +64,23 @@ enum {
 #define TICK_NS_MAX     (UINT64_C(1) << 62)
 #define NEVER_NS        TW_INSTANT_NEVER_NS
 
-/* The largest instant; a later one of the clock counts as it. */
+/* The largest instant. A later time of the clock counts as this one. */
 #define LAST_NS (NEVER_NS - 1)
 
-/* The tick of a scheduled timer that is never due. The runner does not let its wheels get there. */
+/* The tick of a scheduled timer that is never due. The runner does not move its wheels that far. */
 #define TICK_NEVER (TW_NEVER - 1)
 
-/* The tick that begins at LAST_NS, and with a later one all that remain. With ticks of a nanosecond
- * it is also the tick of the instant before, whose timers are then a nanosecond late. */
+/* The last tick that can be due. It begins at LAST_NS, and expiring it expires all timers that can
+ * be due. With ticks of a nanosecond it also stands for the instant before LAST_NS, whose timers
+ * are then a nanosecond late. */
 #define TICK_LAST (TICK_NEVER - 1)
 
-/* Places at which the interleaving test switches threads. */
+/* Places at which the test of interleavings switches threads. */
 #ifndef TW_RUNNER_HOOK
 #define TW_RUNNER_HOOK(place) ((void)0)
 #endif
 
-/* A number that identifies the calling thread. */
+/* A number that identifies the calling thread, different for each. */
 #if !defined(TW_RUNNER_SELF) && defined(__has_builtin)
 #if __has_builtin(__builtin_thread_pointer)
 #define TW_RUNNER_SELF ((uintptr_t)__builtin_thread_pointer())
@@ -87,48 +90,51 @@ enum {
 #define TW_RUNNER_SELF ((uintptr_t)&errno)
 #endif
 
-/* What a slot has besides its record in the wheel; one line of the cache has both. The slot's mark
- * in the wheel is the upper half of the handle of the timer that the handler has; 0: none. */
+/* What a slot has besides its record in the wheel; both are in one cache line. The mark of the
+ * slot in the wheel is the upper half of the handle of the timer that the handler has; 0 if it
+ * has none. */
 struct runner_cell {
-    uint64_t data;        /* the caller's */
-    uint64_t deadline_ns; /* NEVER_NS: none */
+    uint64_t data;        /* passed back to the caller */
+    uint64_t deadline_ns; /* NEVER_NS if the timer has no deadline */
 };
 
-/* The cells of a lane, and what is prefetched of its wheel, by PIECE_SLOTS. When it is full, a
- * larger copy takes its place; threads may still read the old one, which is freed by destroy. */
+/* The cells of a lane, in pieces of PIECE_SLOTS, and the addresses in its wheel that are
+ * prefetched. When the directory is full, a larger copy replaces it. Threads may still read the old
+ * one, so it is freed by destroy. */
 struct runner_directory {
     struct runner_directory *older;
     uint32_t capacity;
     struct runner_place {
-        struct runner_cell *cells; /* PIECE_SLOTS */
+        struct runner_cell *cells; /* array of PIECE_SLOTS */
         const char *records;
         const char *extras;
     } places[];
 };
 
-/* A lane's lock in TW_RUNNER_INHERIT, in lines of its own. */
+/* The lock of a lane in TW_RUNNER_INHERIT, in cache lines of its own. */
 struct runner_mutex {
     _Alignas(LINE) pthread_mutex_t mutex;
 };
 
-/* Guarded by its lock; what is atomic is also read without it. */
+/* A lane. Its lock guards it; fields that are atomic are also read without the lock. */
 struct runner_lane {
-    _Alignas(LINE) _Atomic uint32_t lock; /* 1 while locked; not used with `mutex` */
-    uint32_t held;               /* timers: valid handles, and those that the handler has */
-    uint32_t granted;            /* the most timers without asking for more of the limit */
-    _Atomic uint32_t slot_count; /* slots with a place in `pieces` */
+    _Alignas(LINE) _Atomic uint32_t lock; /* 1 while locked; not used if there is a `mutex` */
+    uint32_t held;    /* number of timers with valid handles, or in the hands of the handler */
+    uint32_t granted; /* maximum of timers without taking more places of the limit */
+    _Atomic uint32_t slot_count; /* number of slots that have a cell in the directory */
     struct tw_wheel *wheel;      /* NULL before the first use; ticks count from instant 0 */
     struct runner_directory *_Atomic directory;
-    _Atomic uint64_t wake_ns; /* no timer is due before */
-    uint64_t scheduled;       /* counters, ever */
+    _Atomic uint64_t wake_ns; /* no timer of the lane is due before this instant */
+    uint64_t scheduled;       /* number of timers ever scheduled */
     uint64_t cancelled;
     uint64_t fired;
     uint64_t opened;
-    uint64_t batch_number;   /* the latest batch with a timer of the lane, and the lane's timers */
-    uint64_t batch_made;     /* scheduled and opened by then */
-    uint32_t closed_running; /* timers closed while the handler has them */
-    uint32_t reserved;       /* timers for which there is memory */
-    pthread_mutex_t *mutex;  /* in place of `lock`; NULL unless TW_RUNNER_INHERIT */
+    /* number of the latest batch with a timer of the lane; how many timers of the lane it has */
+    uint64_t batch_number;
+    uint64_t batch_made;     /* timers scheduled and opened until that batch */
+    uint32_t closed_running; /* timers that were closed while the handler has them */
+    uint32_t reserved;       /* number of timers for which there is memory */
+    pthread_mutex_t *mutex;  /* used instead of `lock`; NULL unless TW_RUNNER_INHERIT */
 };
 
 struct runner_histogram {
@@ -146,53 +152,58 @@ struct tw_runner_wheel {
     uint32_t timer_count_max;
     size_t batch_count_max;
 
-    /* A thread's home: the number of its lane, plus 1; 0: none yet. */
+    /* Home of each thread: the number of its lane plus 1; 0 if it has none yet. */
     _Atomic uint8_t homes[HOMES];
-    _Atomic uint32_t lanes_used; /* a bit for each lane with a wheel */
-    _Atomic uint32_t home_next;  /* lane of the next home */
-    _Atomic uint32_t ungranted;  /* what is left of the limit */
+    _Atomic uint32_t lanes_used; /* a bit for each lane that has a wheel */
+    _Atomic uint32_t home_next;  /* lane that the next home gets */
+    _Atomic uint32_t ungranted;  /* places of the limit that no lane has taken */
     _Atomic uint32_t granted_max;
-    _Atomic uint32_t reserved; /* sum over the lanes */
+    _Atomic uint32_t reserved; /* sum of `reserved` of all lanes */
 
-    pthread_mutex_t memory_lock; /* one call of the source of memory at a time */
-    bool is_ending;              /* destroy: no other thread, and the lock may be locked for ever */
-    _Atomic size_t memory;       /* bytes allocated */
+    pthread_mutex_t memory_lock; /* allows one call of the source of memory at a time */
+    /* set by destroy: no other thread is active, and the lock may be locked for ever */
+    bool is_ending;
+    _Atomic size_t memory; /* number of bytes allocated */
 
-    /* Used by the runner's thread only. */
-    struct tw_expired *batch; /* the array passed to the handler */
+    /* Fields of the runner's thread. */
+    struct tw_expired *batch; /* array that is passed to the handler */
     _Atomic uint64_t callbacks;
     _Atomic uint64_t callback_ns_max;
     struct runner_histogram late;
 
-    struct runner_mutex mutexes[LANES]; /* initialised in TW_RUNNER_INHERIT */
+    struct runner_mutex mutexes[LANES]; /* initialized in TW_RUNNER_INHERIT only */
     struct runner_lane lanes[LANES];
 };
 
 struct tw_runner {
     const struct tw_clock *clock;
     struct memory_source memory;
-    enum tw_runner_wait wait;               /* YIELD or INHERIT */
-    struct tw_runner_wheel *_Atomic wheels; /* wheels are added in front and never removed */
-    pid_t owner;                            /* the process with the thread */
+    enum tw_runner_wait wait; /* YIELD or INHERIT */
+    /* new wheels are added in front, and none is ever removed */
+    struct tw_runner_wheel *_Atomic wheels;
+    pid_t owner; /* process in which the runner's thread runs */
     pthread_t thread;
     bool is_started;
     atomic_bool is_stopped;
     atomic_bool is_dispatching; /* set during dispatch, to detect misuse */
     struct tw_waiter waiter;
-    int fd;       /* -1: a thread waits with `waiter` */
+    int fd;       /* -1 if a thread waits with `waiter` */
     int fd_write; /* other end of the pipe, on systems without timerfd */
     _Atomic uint64_t wakes;
-    _Alignas(LINE) _Atomic uint64_t sleep_until_ns; /* 0 while awake */
-    _Atomic uint64_t latest_ns; /* latest instant read in handling; written by the runner only */
+    /* end of the sleep that the runner has announced; 0 while it is awake */
+    _Alignas(LINE) _Atomic uint64_t sleep_until_ns;
+    /* latest time read while handling timers; written by the runner only */
+    _Atomic uint64_t latest_ns;
 };
 
 /* runner_lane.c: lanes, their locks and their memory. */
 
-/* The lanes of a wheel whose memory is zeroed. False without a lock. */
+/* Initializes the lanes of a wheel whose memory is zeroed. Returns false if a lock cannot be
+ * created. */
 bool tw__runner_lanes_init(struct tw_runner_wheel *wheel);
 void tw__runner_lanes_deinit(struct tw_runner_wheel *wheel);
 
-/* Waits for a lock. */
+/* Waits until the lock of the lane is free, and takes it. */
 void tw__runner_lane_wait(struct runner_lane *lane);
 
 static inline bool tw__runner_lane_try_lock(struct runner_lane *lane)
@@ -218,21 +229,21 @@ static inline void tw__runner_lane_unlock(struct runner_lane *lane)
     TW_RUNNER_HOOK("unlocked");
 }
 
-/* A lane, locked, with room for one more timer, when the calling thread's home has none that can be
- * locked at once, or the lane has no room; `lane` is that, locked, or NULL. NULL when no lane has
- * room: over the limit or out of memory. */
+/* Returns a lane with room for one more timer, locked. Called when the calling thread's home has no
+ * lane that can be locked at once, or its lane has no room. `lane` is that lane, locked, or NULL.
+ * Returns NULL if no lane has room, because the limit is reached or memory is out. */
 struct runner_lane *tw__runner_lane_find_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home,
                                               struct runner_lane *lane);
 
-/* Returns places under the limit of which a lane has many. */
+/* Returns places under the limit, if the lane has many that it does not use. */
 void tw__runner_lane_return(struct tw_runner_wheel *wheel, struct runner_lane *lane);
 
-/* Gives the slot a place in the lane's pieces. False when out of memory. */
+/* Makes room for the cell of a slot in the lane's directory. Returns false if out of memory. */
 bool tw__runner_lane_cover(struct tw_runner_wheel *wheel, struct runner_lane *lane, uint32_t index);
 
 /* runner_fd.c: a descriptor to wait on. */
 
-/* Makes the descriptor readable from `until` on; at once if `until` is 0. */
+/* Makes the descriptor readable from `until` on. If `until` is 0, at once. */
 void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until);
 void tw__runner_fd_close(struct tw_runner *runner);
 
@@ -243,8 +254,8 @@ void tw__runner_wake(struct tw_runner *runner);
 
 void tw__histogram_add(struct runner_histogram *histogram, uint64_t ns);
 
-/* A value not below the `per_mille` share of the added values, and at most a sixteenth above it; 0
- * without values. */
+/* Returns a value that is at least the `per_mille` quantile of the added values, and at most a
+ * sixteenth above it. 0 if no value was added. */
 uint64_t tw__histogram_at(const struct runner_histogram *histogram, uint64_t per_mille);
 
 /* Adds to a counter that only one thread at a time writes. */
@@ -254,7 +265,7 @@ static inline void tw__count(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, sum, memory_order_relaxed);
 }
 
-/* The next lane with a wheel among `bits`, which loses its bit; `bits` is not 0. */
+/* Returns the next lane among `bits`, which is not 0, and clears its bit. */
 static inline struct runner_lane *tw__runner_lane_next(struct tw_runner_wheel *wheel,
                                                        uint32_t *bits)
 {
@@ -263,21 +274,21 @@ static inline struct runner_lane *tw__runner_lane_next(struct tw_runner_wheel *w
     return &wheel->lanes[number];
 }
 
-/* The lane of a handle, which may be of no timer. */
+/* Returns the lane of a handle, which need not belong to a timer. */
 static inline struct runner_lane *tw__runner_lane_of(struct tw_runner_wheel *wheel, tw_handle timer)
 {
     return &wheel->lanes[(uint32_t)timer >> LANE_SHIFT];
 }
 
-/* The calling thread's home. */
+/* Returns the home of the calling thread. */
 static inline _Atomic uint8_t *tw__runner_home(struct tw_runner_wheel *wheel)
 {
     uint64_t hash = (uint64_t)TW_RUNNER_SELF * UINT64_C(0x9e3779b97f4a7c15);
     return &wheel->homes[hash >> (64 - HOME_BITS)];
 }
 
-/* A lane, locked, with room for one more timer: the calling thread's, or another; NULL when none
- * has. */
+/* Returns a lane with room for one more timer, locked: that of the calling thread, or another. NULL
+ * if none has room. */
 static inline struct runner_lane *tw__runner_lane_with_room(struct tw_runner_wheel *wheel)
 {
     _Atomic uint8_t *home = tw__runner_home(wheel);
@@ -293,13 +304,13 @@ static inline struct runner_lane *tw__runner_lane_with_room(struct tw_runner_whe
     return lane;
 }
 
-/* The handle in the lane's wheel: without the lane's number. */
+/* Returns the handle in the wheel of the lane, which lacks the number of the lane. */
 static inline tw_handle tw__runner_inner(tw_handle timer)
 {
     return timer & ~((uint64_t)(LANES - 1) << LANE_SHIFT);
 }
 
-/* The place of a slot below slot_count. */
+/* Returns the entry of the directory for a slot below slot_count. */
 static inline const struct runner_place *tw__runner_place(const struct runner_lane *lane,
                                                           uint32_t index)
 {
@@ -313,13 +324,13 @@ static inline struct runner_cell *tw__runner_cell(const struct runner_lane *lane
     return &tw__runner_place(lane, (uint32_t)inner)->cells[inner & (PIECE_SLOTS - 1)];
 }
 
-/* Whether a lane has so many places under the limit that it returns some. */
+/* True if the lane has so many places under the limit that it returns some. */
 static inline bool tw__runner_lane_has_many(const struct runner_lane *lane)
 {
     return lane->granted - lane->held > 2 * GRANT;
 }
 
-/* A place under the limit becomes free. */
+/* Gives up a place under the limit. */
 static inline void tw__runner_lane_drop(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
     lane->held--;
@@ -327,19 +338,19 @@ static inline void tw__runner_lane_drop(struct tw_runner_wheel *wheel, struct ru
         tw__runner_lane_return(wheel, lane);
 }
 
-/* The number of complete ticks before an instant. */
+/* Returns the number of complete ticks before an instant. */
 static inline uint64_t tw__runner_tick(const struct tw_runner_wheel *wheel, uint64_t ns)
 {
 #ifdef __SIZEOF_INT128__
     __extension__ typedef unsigned __int128 wide;
-    uint64_t tick = (uint64_t)((wide)ns * wheel->tick_inverse >> 64); /* or one less */
+    uint64_t tick = (uint64_t)((wide)ns * wheel->tick_inverse >> 64); /* may be one too low */
     return tick + (ns - tick * wheel->tick_ns >= wheel->tick_ns);
 #else
     return ns / wheel->tick_ns;
 #endif
 }
 
-/* The tick of the wheels at an instant: the last that has begun. */
+/* Returns the last tick of the wheels that has begun at an instant. */
 static inline uint64_t tw__runner_tick_begun(const struct tw_runner_wheel *wheel, uint64_t ns)
 {
     if (UNLIKELY(ns >= LAST_NS))
@@ -348,7 +359,7 @@ static inline uint64_t tw__runner_tick_begun(const struct tw_runner_wheel *wheel
     return tick < TICK_LAST ? tick : TICK_LAST - 1;
 }
 
-/* The instant at which a tick of the wheels begins. */
+/* Returns the instant at which a tick of the wheels begins. */
 static inline uint64_t tw__runner_tick_ns(const struct tw_runner_wheel *wheel, uint64_t tick)
 {
     if (UNLIKELY(tick >= TICK_NEVER))
@@ -357,7 +368,8 @@ static inline uint64_t tw__runner_tick_ns(const struct tw_runner_wheel *wheel, u
                                                                           : tick * wheel->tick_ns;
 }
 
-/* The time of the runner's clock, which no timer that is never due has reached. */
+/* Returns the time of the runner's clock, limited to LAST_NS, so that timers that are never due
+ * stay so. */
 static inline uint64_t tw__runner_now_ns(const struct tw_runner *runner)
 {
     uint64_t now_ns = tw_clock_now(runner->clock).ns;

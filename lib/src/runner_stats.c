@@ -17,7 +17,7 @@ static unsigned runner_histogram_bucket(uint64_t ns)
     return (shift + 1) * STEPS + ((unsigned)(ns >> shift) & (STEPS - 1));
 }
 
-/* The largest value of a bucket. */
+/* Returns the largest value of a bucket. */
 static uint64_t runner_histogram_bucket_end(unsigned bucket)
 {
     if (bucket < STEPS)
@@ -43,7 +43,7 @@ uint64_t tw__histogram_at(const struct runner_histogram *histogram, uint64_t per
     uint64_t total = 0, seen = 0, max = runner_read_counter(&histogram->max);
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
         total += runner_read_counter(&histogram->counts[i]);
-    /* The rank of the last value within the share, rounded up, without overflow. */
+    /* Rank of the last value within the share, rounded up; computed without overflow. */
     uint64_t rank = total / 1000 * per_mille + (total % 1000 * per_mille + 999) / 1000;
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS && total > 0; i++) {
         seen += runner_read_counter(&histogram->counts[i]);

@@ -10,7 +10,7 @@
 /* Instants from here on, after 292 years, may overflow when they are rounded up. */
 #define FAR_NS (UINT64_C(1) << 63)
 
-/* When a timer is due: the tick for the wheel, and the instant for which the runner must wake. */
+/* When a timer is due: `tick` is for the wheel, and the runner must wake up at the instant. */
 struct runner_due {
     uint64_t tick;
     uint64_t wake_ns;
@@ -22,9 +22,9 @@ static bool runner_is_reached(const struct tw_runner *runner, uint64_t deadline_
            deadline_ns <= tw__runner_now_ns(runner);
 }
 
-/* When a timer is due whose deadline may be reached, or may never be. The clock is read only if the
- * runner has to be woken for the timer, or is awake and has read its clock less than a tick before.
- */
+/* Returns when a timer is due whose deadline may be reached already, or may be never. The clock is
+ * read only if the runner must be woken for the timer, or if it is awake and has read its clock
+ * less than a tick before. */
 static __attribute__((noinline)) struct runner_due
 runner_due_slowly(const struct tw_runner_wheel *wheel, uint64_t deadline_ns)
 {
@@ -38,7 +38,8 @@ runner_due_slowly(const struct tw_runner_wheel *wheel, uint64_t deadline_ns)
     return (struct runner_due){tick, tw__runner_tick_ns(wheel, tick)};
 }
 
-/* A deadline within a tick is due when the next tick begins, but at once if it is reached. */
+/* A deadline within a tick is due when the next tick begins. If it is reached already, it is due at
+ * once. */
 static inline struct runner_due runner_due_at(const struct tw_runner_wheel *wheel,
                                               const struct tw_runner *runner, uint64_t deadline_ns)
 {
@@ -52,7 +53,7 @@ static inline struct runner_due runner_due_at(const struct tw_runner_wheel *whee
     return (struct runner_due){tick, wake_ns};
 }
 
-/* Notes in the lane, which is locked, that a timer is due. */
+/* Lowers the lane's `wake_ns` to the time of a new timer. The lane is locked. */
 static inline void runner_note_due(struct runner_lane *lane, uint64_t wake_ns)
 {
     if (wake_ns < atomic_load_explicit(&lane->wake_ns, memory_order_relaxed))
@@ -69,8 +70,9 @@ static inline void runner_wake_for(struct tw_runner *runner, uint64_t wake_ns)
         }
 }
 
-/* A lane with room for a new timer, locked; NULL when there is none, or the runner is stopped.
- * Checked with the lane locked, so that take_left finds the timer or the timer is refused. */
+/* Returns a lane with room for a new timer, locked. NULL if there is none, or if the runner is
+ * stopped. That is checked with the lane locked, so that take_left finds the timer or the timer is
+ * refused. */
 static inline struct runner_lane *runner_lane_for_new(struct tw_runner_wheel *wheel,
                                                       struct tw_runner *runner)
 {
@@ -82,7 +84,7 @@ static inline struct runner_lane *runner_lane_for_new(struct tw_runner_wheel *wh
     return lane;
 }
 
-/* Whether the slot of a new timer has a place in the lane's pieces, or gets it. */
+/* True if the slot of a new timer has a cell, or gets one. */
 static inline bool runner_is_covered(struct tw_runner_wheel *wheel, struct runner_lane *lane,
                                      tw_handle inner)
 {
@@ -138,12 +140,12 @@ tw_handle tw_runner_open(struct tw_runner_wheel *wheel, uint64_t data)
     return runner_outer(wheel, lane, inner);
 }
 
-/* Prefetches what a function on a timer reads and writes, and what the slot's next timer writes.
- * False for a handle that was never returned.
+/* Prefetches what a function on a timer reads and writes, and what the next timer of the slot
+ * writes. Returns false for a handle that was never given out.
  *
- * This comes before the lock: an atomic exchange waits until earlier stores are done, and later
- * reads wait for the exchange. Without the prefetch these waits follow each other, the last with
- * the lane locked. */
+ * This is done before locking: an atomic exchange waits until earlier stores are done, and later
+ * reads wait for the exchange. Without the prefetch these waits would add up, the last one with the
+ * lane locked. */
 static inline bool runner_prefetch(const struct runner_lane *lane, tw_handle inner)
 {
     uint32_t index = (uint32_t)inner, place = index & (PIECE_SLOTS - 1);
@@ -156,7 +158,7 @@ static inline bool runner_prefetch(const struct runner_lane *lane, tw_handle inn
     return true;
 }
 
-/* The lane of a handle, locked; NULL for a handle that was never returned. */
+/* Returns the lane of a handle, locked. NULL for a handle that was never given out. */
 static inline struct runner_lane *runner_find(struct tw_runner_wheel *wheel, tw_handle timer)
 {
     struct runner_lane *lane = tw__runner_lane_of(wheel, timer);
@@ -166,14 +168,14 @@ static inline struct runner_lane *runner_find(struct tw_runner_wheel *wheel, tw_
     return lane;
 }
 
-/* Whether the handler has the timer. */
+/* True if the handler has the timer at present. */
 static inline bool runner_is_running(const struct runner_lane *lane, tw_handle inner)
 {
     const uint32_t *running = tw__wheel_mark(lane->wheel, inner);
     return running && *running != 0 && *running == inner >> 32;
 }
 
-/* The answer for a scheduled timer that the wheel does not have. Unlocks the lane. */
+/* Returns the answer for a scheduled timer that the wheel does not have. Unlocks the lane. */
 static __attribute__((noinline)) enum tw_runner_answer runner_too_late(struct runner_lane *lane,
                                                                        tw_handle inner)
 {
@@ -182,7 +184,7 @@ static __attribute__((noinline)) enum tw_runner_answer runner_too_late(struct ru
     return is_running ? TW_RUNNER_RUNNING : TW_RUNNER_DONE;
 }
 
-/* Ends a cancel that leaves the lane with many places. Unlocks the lane. */
+/* Ends a cancel after which the lane has many places. Unlocks the lane. */
 static __attribute__((noinline)) enum tw_runner_answer
 runner_cancel_end(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
@@ -191,8 +193,8 @@ runner_cancel_end(struct tw_runner_wheel *wheel, struct runner_lane *lane)
     return TW_RUNNER_OK;
 }
 
-/* Cancels a timer of a lane, which is locked, and unlocks it. Rare cases are functions called last,
- * so that the common one saves no registers. */
+/* Cancels a timer of a lane, which is locked, and unlocks the lane. Rare cases are in functions
+ * that are called last, so that the common case saves no registers. */
 static inline enum tw_runner_answer runner_cancel_locked(struct tw_runner_wheel *wheel,
                                                          struct runner_lane *lane, tw_handle inner)
 {
@@ -236,7 +238,8 @@ enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle t
         answer = TW_RUNNER_OK;
         if (runner_is_running(lane, inner)) {
             answer = TW_RUNNER_RUNNING;
-            /* A further close finds a stale handle. The place is free when the handler returns. */
+            /* A further close finds a stale handle. The place becomes free when the handler
+             * returns. */
             *tw__wheel_mark(lane->wheel, inner) = 0;
             lane->closed_running++;
         } else {
@@ -282,7 +285,8 @@ static enum tw_runner_answer runner_set_deadline(struct tw_runner_wheel *wheel, 
     tw_handle inner = tw__runner_inner(timer);
     uint64_t *set_ns = &tw__runner_cell(lane, inner)->deadline_ns;
     if (how == SET_SOONER && *set_ns < deadline_ns)
-        deadline_ns = *set_ns; /* of another timer if the handle is stale, and then not used */
+        /* if the handle is stale, this is the deadline of another timer, and is not used */
+        deadline_ns = *set_ns;
     struct runner_due due = runner_due_at(wheel, runner, deadline_ns);
     if (!atomic_load(&runner->is_stopped) &&
         tw_wheel_arm(lane->wheel, inner, deadline_ns == NEVER_NS ? TW_NEVER : due.tick)) {

@@ -8,10 +8,11 @@ enum {
     BLOCK_BITS = 10,
     BLOCK_SLOTS = 1 << BLOCK_BITS,
     DIRECTORY_MIN = 16,
-    RUN_SIZE_MAX = 4 << 20 /* bytes taken ahead of need at most */
+    RUN_SIZE_MAX = 4 << 20 /* maximum of bytes allocated before they are needed */
 };
 
-/* Leaves room for one more block below 2^32, so that an index fits into 32 bits. */
+/* Maximum of slots. It leaves room for one more block below 2^32, so that an index fits into 32
+ * bits. */
 #define USED_COUNT_MAX (UINT32_MAX - BLOCK_SLOTS)
 
 /* The last generation of a slot, after which it is retired. */
@@ -23,8 +24,8 @@ static struct slab_slot *slab_slot_at(const struct slab *slab, uint32_t index)
     return (struct slab_slot *)(slots + (size_t)(index & (BLOCK_SLOTS - 1)) * slab->slot_size);
 }
 
-/* Makes room in the directory for `run` more blocks. It doubles, so that its cost per slot is
- * constant; the slots do not move. */
+/* Makes room in the directory for `run` more blocks. It doubles, so that its cost for each slot is
+ * constant. Slots do not move. */
 static bool slab_directory_grow(struct slab *slab, uint32_t run)
 {
     uint32_t capacity = slab->block_capacity ? slab->block_capacity : DIRECTORY_MIN;
@@ -59,7 +60,7 @@ static bool slab_grow(struct slab *slab, uint32_t run)
     return true;
 }
 
-/* Adds a quarter of the existing blocks; one block if there is no memory for that. */
+/* Adds a quarter of the existing blocks, or one block if there is no memory for that many. */
 static bool slab_grow_ahead(struct slab *slab)
 {
     size_t run_max = RUN_SIZE_MAX / (BLOCK_SLOTS * slab->slot_size);

@@ -18,14 +18,14 @@
 #include <tickwheel/wheel.h>
 
 struct slab_slot {
-    struct tw_link link; /* in use: for the owner's list; free: the next free slot */
+    struct tw_link link; /* while in use: for lists of the owner; while free: the next free slot */
     uint32_t index;
     uint32_t generation; /* odd while in use */
 };
 
 struct slab_block {
     char *slots;
-    uint32_t run; /* in the first block of a run, the run's length; 0 in the others */
+    uint32_t run; /* in the first block of a run: number of its blocks; 0 in the others */
 };
 
 struct slab {
@@ -35,32 +35,34 @@ struct slab {
     size_t slot_size;
     uint32_t block_count;
     uint32_t block_capacity;
-    uint32_t slot_count; /* slots ever taken; those below it are initialised */
+    uint32_t slot_count; /* number of slots that were ever taken; only these are initialized */
     uint32_t used_count;
     uint32_t used_count_max;
     uint32_t retired_count;
 };
 
-/* A slab without memory yet. A `used_count_max` of 0 means the number of distinct handles. */
+/* Initializes a slab without memory. A `used_count_max` of 0 means as many slots as there are
+ * handles. */
 void tw__slab_init(struct slab *slab, size_t slot_size, size_t used_count_max,
                    struct memory *memory);
 
-/* Frees all slots, those in use included. */
+/* Frees all slots, even those in use. */
 void tw__slab_deinit(struct slab *slab);
 
-/* Allocates memory for `count` slots in use at once. */
+/* Allocates memory for `count` slots in use at the same time. Returns false if that fails. */
 bool tw__slab_reserve(struct slab *slab, size_t count);
 
-/* A slot in no list, the owner's part uninitialised; NULL when there is none. */
+/* Returns a slot that is in no list, and whose owner's part is not initialized. NULL if none can be
+ * had. */
 struct slab_slot *tw__slab_take(struct slab *slab);
 
-/* Takes back a slot that is in no list. All its handles are stale from now on. */
+/* Takes back a slot that is in no list. All its handles become stale. */
 void tw__slab_give(struct slab *slab, struct slab_slot *slot);
 
-/* The slot in use with this handle; NULL if there is none. */
+/* Returns the slot in use with this handle; NULL if there is none. */
 struct slab_slot *tw__slab_find(const struct slab *slab, tw_handle handle);
 
-/* Slots in use, counted one by one; for checks. */
+/* For checks: returns the number of slots in use, counted one by one. */
 size_t tw__slab_check(const struct slab *slab);
 
 static inline tw_handle slab_handle(const struct slab_slot *slot)

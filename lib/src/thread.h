@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* Creates a thread with all signals blocked: signals are handled by the program's own threads. */
+/* Creates a thread with all signals blocked, because the program's own threads handle signals. */
 static inline bool thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument)
 {
     sigset_t all, before;
@@ -23,8 +23,8 @@ static inline bool thread_start(pthread_t *ret_thread, void *(*run)(void *argume
     return is_made;
 }
 
-/* Initialises a mutex whose holder inherits the priority of the threads that wait for it, where the
- * system has that, or else a plain one. False when the system cannot create a mutex. */
+/* Initializes a mutex. Where the system can, its holder inherits the priority of threads that wait
+ * for it. Returns false if the system cannot create a mutex. */
 static inline bool thread_mutex_init(pthread_mutex_t *mutex)
 {
     bool is_made = false;
@@ -40,8 +40,8 @@ static inline bool thread_mutex_init(pthread_mutex_t *mutex)
     return is_made || pthread_mutex_init(mutex, NULL) == 0;
 }
 
-/* Whether the calling thread has a realtime policy, under which threads of lower priority do not
- * run while it does. */
+/* True if the calling thread has a realtime policy. While it runs, threads of a lower priority do
+ * not. */
 static inline bool thread_is_realtime(void)
 {
     struct sched_param parameters;
@@ -51,8 +51,8 @@ static inline bool thread_is_realtime(void)
            (policy == SCHED_FIFO || policy == SCHED_RR);
 }
 
-/* Whether this process was forked from the one with number `owner`, whose threads do not run here.
- * Their locks may be locked for ever, and waiting for them would never end. */
+/* True if this process was forked from the process `owner`, whose threads do not run here. Their
+ * locks may be locked for ever, so waiting for them would never end. */
 static inline bool thread_is_forked(pid_t owner)
 {
     return getpid() != owner;

@@ -24,14 +24,14 @@ void tw_ticker_stop(struct tw_ticker *ticker)
     ticker->state_ = TW_TICKER_STOPPED_;
 }
 
-/* The instant of the tick after the last one. */
+/* Returns the instant of the tick after the last one. */
 static uint64_t ticker_next_ns(const struct tw_ticker *ticker)
 {
     return tw_instant_add((struct tw_instant){ticker->last_ns_}, ticker->period_ns_).ns;
 }
 
-/* Ticks due by `now` by the present period and not taken yet. None at the end of the range of
- * instants. */
+/* Returns how many ticks of the present period are due by `now` and were not taken. 0 at the end of
+ * the range of instants. */
 static uint64_t ticker_due(const struct tw_ticker *ticker, struct tw_instant now)
 {
     uint64_t next_ns = ticker_next_ns(ticker);
@@ -40,7 +40,7 @@ static uint64_t ticker_due(const struct tw_ticker *ticker, struct tw_instant now
     return (now.ns - ticker->last_ns_) / ticker->period_ns_;
 }
 
-/* Takes `count` ticks, which are due, missed ones first. */
+/* Takes `count` due ticks, missed ones first. */
 static void ticker_move_on(struct tw_ticker *ticker, uint64_t count)
 {
     uint64_t missed = count < ticker->missed_ ? count : ticker->missed_;
@@ -49,7 +49,8 @@ static void ticker_move_on(struct tw_ticker *ticker, uint64_t count)
     ticker->tick_ += count;
 }
 
-/* Counts the ticks due by `now` as missed, so that the period and the instants may change. */
+/* Counts the ticks that are due by `now` as missed, so that the period and the instants can be
+ * changed. */
 static void ticker_settle(struct tw_ticker *ticker, struct tw_instant now)
 {
     uint64_t due = ticker_due(ticker, now);
@@ -132,7 +133,7 @@ struct tw_instant tw_ticker_next_at(const struct tw_ticker *ticker)
 {
     if (ticker->state_ != TW_TICKER_RUNNING_)
         return (struct tw_instant){TW_INSTANT_NEVER_NS};
-    /* The instants of missed ticks are not known; the last tick was not later. */
+    /* The instants of missed ticks are not known, but none was later than the last tick. */
     return (struct tw_instant){ticker->missed_ > 0 ? ticker->last_ns_ : ticker_next_ns(ticker)};
 }
 

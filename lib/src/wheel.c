@@ -6,8 +6,9 @@
 #include <string.h>
 
 enum {
-    MANY_AHEAD = 24,   /* timers prefetched ahead by the verbs for many */
-    RECORDS_AHEAD = 32 /* records of slots never used that schedule_many prefetches ahead */
+    MANY_AHEAD = 24, /* number of timers by which the verbs for many prefetch ahead */
+    /* number of records, of slots never used, by which schedule_many prefetches ahead */
+    RECORDS_AHEAD = 32
 };
 
 _Static_assert((int)MANY_AHEAD < (int)FREE_TOP, "free slots are known that far ahead");
@@ -59,18 +60,18 @@ bool tw__wheel_is_opened(tw_handle timer)
     return tw__wheel_kind_of(timer) == IS_OPENED;
 }
 
-/* Adds slots; false when over the limit or out of memory. */
+/* Adds slots. Returns false if the limit is reached or memory is out. */
 static bool wheel_add_slots(struct tw_wheel *wheel)
 {
-    /* No slots beyond the limit are added, so taking a free slot needs no check of the limit. */
+    /* No slots are added beyond the limit, so that taking a free slot need not check it. */
     uint64_t count = (uint64_t)wheel->slot_count + 1;
     if (count - wheel->retired_count > wheel->timer_count_max || count > SLOTS_MAX)
         return false;
     return tw__wheel_grow(wheel, count);
 }
 
-/* Finds the piece of the next slot that was never used, and allocates it if needed. False when over
- * the limit or out of memory. */
+/* Finds the piece of the next slot that was never used, and allocates it if needed. Returns false
+ * if the limit is reached or memory is out. */
 static bool wheel_find_fresh(struct tw_wheel *wheel)
 {
     uint32_t index = wheel->slot_count;
@@ -101,16 +102,16 @@ static inline uint32_t wheel_slot_take_free(struct tw_wheel *wheel)
 /* The state and generation of a slot that was never used. */
 #define GENERATION_FIRST (GENERATION_STEP | STATE_NONE | NO_STALE)
 
-/* Whether a timer in STATE_NEAR or STATE_MOVED can keep its entry for a deadline that is not before
- * the one it has, and stay in STATE_MOVED. */
+/* True if a timer in STATE_NEAR or STATE_MOVED can keep its entry, and be in STATE_MOVED, for a
+ * deadline that is not before the present one. */
 static inline bool wheel_is_later(const struct tw_wheel *wheel, const struct wheel_record *record,
                                   uint64_t deadline)
 {
     return tw__wheel_is_near(wheel, deadline) && (uint32_t)deadline >= record->tick_low;
 }
 
-/* Gives a record in STATE_NEAR or STATE_MOVED, whose deadline wheel_is_later, that deadline.
- * `generation` is the record's new one with the present state. */
+/* Gives a record for which wheel_is_later is true that deadline. `generation` is the record's new
+ * one, with its present state. */
 static inline void wheel_move_later(struct tw_wheel *wheel, struct wheel_record *record,
                                     uint32_t index, uint32_t generation, uint64_t deadline)
 {
@@ -120,25 +121,26 @@ static inline void wheel_move_later(struct tw_wheel *wheel, struct wheel_record 
     record->tick_low = (uint32_t)deadline;
 }
 
-/* Keeps a slot's entry for a deadline that is not before it, or any deadline if it is at the
- * cursor. `generation` is the record's new one without a state. */
+/* Keeps the entry of a slot for a deadline that is not before the entry; or for any deadline if the
+ * entry is at the cursor. `generation` is the record's new one, without a state. */
 static void wheel_keep_entry(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
                              uint32_t generation, uint64_t deadline)
 {
     union wheel_extra *extra = tw__wheel_extra(wheel, index);
     uint32_t state = record->generation & STATE_MASK;
-    bool is_second = !(generation & NO_STALE) && state == STATE_MOVED; /* the tick is there */
+    /* the tick of the entry is stored in `extras` */
+    bool is_second = !(generation & NO_STALE) && state == STATE_MOVED;
     uint32_t entry_tick = is_second ? extra->entry_tick : record->tick_low;
     if (state == STATE_WIDE || !tw__wheel_is_near(wheel, deadline)) {
         record->generation = generation | STATE_WIDE;
-        record->tick_low = entry_tick; /* any tick will do when the slot has one entry */
+        record->tick_low = entry_tick; /* if the slot has only one entry, any tick will do */
         extra->due = deadline;
         return;
     }
     wheel_move_later(wheel, record, index, generation | state, deadline);
 }
 
-/* Whether an entry of the slot is known to be early enough for a deadline. If the tick of the entry
+/* True if an entry of the slot is known to be early enough for a deadline. If the tick of the entry
  * is not known, it is not after the old deadline. */
 static bool wheel_entry_is_good(const struct tw_wheel *wheel, const struct wheel_record *record,
                                 uint32_t index, uint64_t deadline)
@@ -154,8 +156,8 @@ static bool wheel_entry_is_good(const struct tw_wheel *wheel, const struct wheel
     return deadline >= tw__wheel_near_tick(wheel, tick_low) || tick_low == (uint32_t)wheel->cursor;
 }
 
-/* Sets a timer's deadline, in every case. A new entry is needed if there is none, or if the present
- * entry is reached too late. An entry at the cursor is early enough. */
+/* Sets the deadline of a timer in any state. A new entry is made if there is none, or if the
+ * present one would be reached too late. An entry at the cursor is early enough. */
 static void wheel_put_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
                              uint64_t deadline)
 {
@@ -174,8 +176,8 @@ static void wheel_put_slowly(struct tw_wheel *wheel, struct wheel_record *record
     (void)tw__wheel_count_stale(wheel);
 }
 
-/* Whether the entry of a timer in STATE_MOVED is known to be early enough for a near deadline.
- * `generation` is the record's. */
+/* True if the entry of a timer in STATE_MOVED is known to be early enough for a near deadline.
+ * `generation` is that of the record. */
 static inline bool wheel_is_after_entry(const struct tw_wheel *wheel, uint32_t index,
                                         uint32_t generation, uint64_t deadline)
 {
@@ -183,8 +185,8 @@ static inline bool wheel_is_after_entry(const struct tw_wheel *wheel, uint32_t i
            (uint32_t)deadline >= tw__wheel_extra(wheel, index)->entry_tick;
 }
 
-/* Sets a deadline when that is quick: there is room for an entry, or the slot has a near entry that
- * is early enough. Otherwise returns false and changes nothing. `generation` is the record's.
+/* Sets a deadline if that is quick: there is room for an entry, or the slot has a near entry that
+ * is early enough. Otherwise returns false and changes nothing. `generation` is that of the record.
  *
  * Here and below, rare cases are in functions that are not inlined and are called last, so that the
  * common path saves no registers. A processor overlaps the memory accesses of as many timers as fit
@@ -229,7 +231,7 @@ static __attribute__((noinline)) bool wheel_set_slowly(struct tw_wheel *wheel,
     return true;
 }
 
-/* Sets the deadline in the cases that wheel_set_deadline leaves over. The handle is not stale.
+/* Sets the deadline in the cases that wheel_set_deadline does not handle. The handle is not stale.
  * Returns true. */
 static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel, tw_handle timer,
                                                         uint64_t deadline)
@@ -241,8 +243,8 @@ static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel, 
     return wheel_set_slowly(wheel, record, index, deadline);
 }
 
-/* Gives an armed timer in STATE_NEAR or STATE_MOVED a deadline that is not wheel_is_later. The
- * handle is not stale. Returns true. */
+/* Gives an armed timer in STATE_NEAR or STATE_MOVED a deadline for which wheel_is_later is false.
+ * The handle is not stale. Returns true. */
 static __attribute__((noinline)) bool wheel_set_earlier(struct tw_wheel *wheel, tw_handle timer,
                                                         uint64_t deadline)
 {
@@ -260,21 +262,22 @@ static __attribute__((noinline)) bool wheel_set_earlier(struct tw_wheel *wheel, 
     return tw__wheel_count_stale(wheel);
 }
 
-/* Changes the deadline of a held timer. Most often an armed timer gets a later deadline, or a timer
- * without an entry gets its first; a single comparison proves each case and that the handle is
- * valid. False if the handle is stale. */
+/* Changes the deadline of a held timer. Usually an armed timer gets a later deadline, or a timer
+ * without an entry gets its first one. One comparison proves each of these cases, and that the
+ * handle is valid. Returns false if the handle is stale. */
 static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline,
                                       uint32_t kind)
 {
     uint32_t index = (uint32_t)timer;
-    (void)kind; /* only asserted */
+    (void)kind; /* used by assert() only */
     assert(tw__wheel_kind_of(timer) == kind || !tw__wheel_lookup(wheel, timer));
     if (UNLIKELY(index >= wheel->slot_count))
         return false;
     struct wheel_record *record = tw__wheel_record(wheel, index);
     uint32_t generation = record->generation;
     uint32_t differs = generation ^ (uint32_t)(timer >> 32);
-    /* From here to all bits: armed, in STATE_NEAR without stale entries or in STATE_MOVED. */
+    /* Generations from `least` on are armed, and in STATE_NEAR without stale entries or in
+     * STATE_MOVED. */
     uint32_t least = IS_ARMED | STATE_NEAR | NO_STALE;
     if (LIKELY(differs - least <= NOT_IN_HANDLE - least)) {
         if (LIKELY(wheel_is_later(wheel, record, deadline))) {
@@ -310,7 +313,7 @@ static __attribute__((noinline)) tw_handle wheel_schedule_slowly(struct tw_wheel
     return tw__wheel_handle(record->generation, index);
 }
 
-/* Schedules a timer in a slot that was never used, in every case. */
+/* Schedules a timer in a slot that was never used, whatever the deadline. */
 static __attribute__((noinline)) tw_handle wheel_schedule_first(struct tw_wheel *wheel,
                                                                 uint64_t deadline, uint64_t data)
 {
@@ -337,7 +340,7 @@ static __attribute__((noinline)) tw_handle wheel_schedule_again(struct tw_wheel 
     return tw__wheel_handle(generation, index);
 }
 
-/* Schedules a timer when tw_wheel_schedule does not. */
+/* Schedules a timer in the cases that tw_wheel_schedule does not handle. */
 static __attribute__((noinline)) tw_handle wheel_schedule_other(struct tw_wheel *wheel,
                                                                 uint64_t deadline, uint64_t data)
 {
@@ -447,8 +450,8 @@ void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
     tw__prefetch_to_write(tw__wheel_record(wheel, (uint32_t)timer));
 }
 
-/* Verbs for many. A processor overlaps the waits of a dozen single calls at best, and fewer where a
- * store's address comes from the load that waits. */
+/* Verbs for many timers. A processor overlaps the waits of a dozen single calls at most, and of
+ * fewer if the address of a store comes from a load that waits. */
 
 static inline void wheel_prefetch_record(const struct tw_wheel *wheel, tw_handle timer)
 {
@@ -456,7 +459,7 @@ static inline void wheel_prefetch_record(const struct tw_wheel *wheel, tw_handle
         tw__prefetch_to_write(tw__wheel_record(wheel, (uint32_t)timer));
 }
 
-/* The records of the timers that a loop over all begins with. */
+/* Prefetches the records of the first timers, with which a loop over all begins. */
 static void wheel_prefetch_first(const struct tw_wheel *wheel, const tw_handle *timers,
                                  size_t count)
 {
@@ -464,16 +467,16 @@ static void wheel_prefetch_first(const struct tw_wheel *wheel, const tw_handle *
         wheel_prefetch_record(wheel, timers[i]);
 }
 
-/* A free slot that will be taken when `ahead` others were, less than FREE_TOP. */
+/* Prefetches the free slot that will be taken after `ahead` others; `ahead` is below FREE_TOP. */
 static inline void wheel_prefetch_free(const struct tw_wheel *wheel, uint32_t ahead)
 {
     if (ahead >= wheel->free_count)
-        return; /* slots that were never used follow each other */
+        return; /* slots that were never used are next to each other */
     uint32_t index = wheel->free_top[(wheel->free_count - 1 - ahead) % FREE_TOP];
     tw__prefetch_to_write(tw__wheel_record(wheel, index));
 }
 
-/* Schedules timers in slots before `fresh_end` while that is quick. Returns their number. */
+/* Schedules timers in slots before `fresh_end`, as long as that is quick. Returns their number. */
 static __attribute__((noinline)) size_t wheel_schedule_fresh(struct tw_wheel *wheel,
                                                              const uint64_t *deadlines,
                                                              const uint64_t *data, size_t count,

@@ -50,7 +50,7 @@ static void wheel_bucket_extend(struct tw_wheel *wheel, struct wheel_bucket *buc
         return;
     }
     struct wheel_chunk *chunk = tw__wheel_chunk_take(wheel);
-    if (chain->end != chain->limit) /* taking the chunk has swept this bucket */
+    if (chain->end != chain->limit) /* taking the chunk has swept this bucket, so it has room */
         tw__wheel_chunk_give(wheel, chunk);
     else
         tw__wheel_chain_link(wheel, chain, chunk);

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The counts of a walk through the buckets, compared with the wheel's counters at the end. */
+/* Counts of a walk through the buckets, which must equal the wheel's counters at the end. */
 struct wheel_tally {
     uint64_t entries;
-    uint64_t counting; /* records whose entry was found */
+    uint64_t counting; /* records whose valid entry was found */
     uint64_t chunks;
-    unsigned char *is_seen; /* by slot: its entry was found */
+    unsigned char *is_seen; /* for each slot: its valid entry was found */
 };
 
 static void wheel_check_that(bool holds, const char *invariant)
@@ -23,7 +23,7 @@ static void wheel_check_that(bool holds, const char *invariant)
     abort();
 }
 
-/* A near entry that counts. */
+/* Checks a near entry that counts. */
 static void wheel_check_near(const struct tw_wheel *wheel, const struct wheel_record *record,
                              struct wheel_entry entry)
 {
@@ -208,7 +208,7 @@ void tw_wheel_check(const struct tw_wheel *wheel)
     for (unsigned word = 0; word < LEVELS * LEVEL_WORDS; word++)
         wheel_check_that((wheel->bits[word] != 0) == (wheel->words >> word & 1),
                          "a word's bit sums it up");
-    /* In order of time: of far entries that look equal the first counts. */
+    /* In order of time, because of far entries that look equal the first one counts. */
     wheel_check_taken(wheel, &tally);
     for (unsigned level = 0; level < LEVELS; level++)
         for (unsigned slot = 0; slot < BUCKETS; slot++)

@@ -11,9 +11,9 @@
 #include "wheel_runner.h"
 
 enum {
-    WAKE_CHUNKS = 2,            /* chunks of a bucket that wake_at reads for an exact answer */
-    PREFETCH_ENTRIES_MAX = 4096 /* more records of a bucket than this leave the cache before they
-                                   fire */
+    WAKE_CHUNKS = 2, /* chunks of a bucket that wake_at reads to find an exact answer */
+    /* if a bucket has more entries, their records would leave the cache before they fire */
+    PREFETCH_ENTRIES_MAX = 4096
 };
 
 /* Moves entries of a bucket below LEVEL_FAR, which is being opened, to the levels below. */
@@ -50,7 +50,7 @@ static void wheel_open_last(struct tw_wheel *wheel, const struct wheel_entry *en
     }
 }
 
-/* Moves entries from LEVEL_FAR and above, whose new place depends on the record's deadline. */
+/* Moves entries from LEVEL_FAR and above. Where they go depends on the deadline in the record. */
 static void wheel_open_far(struct tw_wheel *wheel, const struct wheel_entry *entries,
                            uint32_t count)
 {
@@ -82,15 +82,15 @@ static void wheel_open_some(struct tw_wheel *wheel, const struct wheel_entry *en
         wheel_open_far(wheel, entries, count);
 }
 
-/* Prefetches the chunk that is opened next: it was filled long ago. */
+/* Prefetches the chunk that is opened next, because it was filled long ago. */
 static void wheel_prefetch_chunk(const struct wheel_chunk *chunk)
 {
     for (size_t i = 0; chunk && i < CHUNK_SIZE; i += LINE_SIZE)
         tw__prefetch((const char *)chunk + i);
 }
 
-/* Continues to open a bucket, at most `budget` entries and the rest of a chunk. Returns the rest of
- * the budget. */
+/* Continues to open a bucket, for at most `budget` entries and the rest of a chunk. Returns the
+ * rest of the budget. */
 static int64_t wheel_open_rest(struct tw_wheel *wheel, int64_t budget)
 {
     while (budget > 0) {
@@ -107,8 +107,8 @@ static int64_t wheel_open_rest(struct tw_wheel *wheel, int64_t budget)
     return budget;
 }
 
-/* The counts of a run, added to the wheel's counters at its end, so that the loop does not update
- * memory. */
+/* Counts of a run. They are added to the wheel's counters at its end, so that the loop does not
+ * write to memory. */
 struct wheel_run_counts {
     uint32_t fired;
     uint32_t stale;
@@ -126,7 +126,7 @@ static inline void wheel_fire(struct tw_wheel *wheel, struct wheel_record *recor
         tw__wheel_slot_give(wheel, record, index);
 }
 
-/* Handles an entry that may be stale, or of a timer that is not armed or was moved. */
+/* Handles an entry that may be stale, or whose timer is not armed or was moved. */
 static __attribute__((noinline)) void wheel_fire_slowly(struct tw_wheel *wheel,
                                                         struct wheel_record *record, uint32_t index,
                                                         uint64_t tick,
@@ -145,7 +145,7 @@ static __attribute__((noinline)) void wheel_fire_slowly(struct tw_wheel *wheel,
         tw__wheel_enter_again(wheel, record, index);
 }
 
-/* Handles one entry found at `tick`, the cursor. */
+/* Handles one entry that is due at `tick`, the tick of the cursor. */
 static inline void wheel_fire_entry(struct tw_wheel *wheel, uint32_t index, uint64_t tick,
                                     struct tw_expired *restrict ret_due,
                                     struct wheel_run_counts *outcome)
@@ -167,7 +167,7 @@ static inline void wheel_count_run(struct tw_wheel *wheel, uint32_t met,
     *budget -= met - outcome.fired;
 }
 
-/* Fires the timers of the run until it ends or `limit` timers fired. Returns their number. */
+/* Fires the timers of the run until it ends or `limit` timers have fired. Returns their number. */
 static size_t wheel_fire_run(struct tw_wheel *wheel, struct tw_expired *restrict ret_due,
                              size_t limit, int64_t *budget)
 {
@@ -198,8 +198,8 @@ static void wheel_prefetch_taken(const struct tw_wheel *wheel)
         tw__wheel_prefetch(wheel, chunk->entries[i].index);
 }
 
-/* Makes the next chunk of the tick at the cursor the run. Its first records were prefetched when
- * the chunk before it was taken. */
+/* Makes the next chunk of the cursor's tick the run. Its first records were prefetched when the
+ * previous chunk was taken. */
 static void wheel_next_run(struct tw_wheel *wheel)
 {
     struct wheel_chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
@@ -211,7 +211,7 @@ static void wheel_next_run(struct tw_wheel *wheel)
     wheel_prefetch_taken(wheel);
 }
 
-/* Begins a tick of many timers, which become the run. */
+/* Begins a tick of many timers, and makes the first of them the run. */
 static __attribute__((noinline)) void wheel_begin_tick(struct tw_wheel *wheel, unsigned slot)
 {
     struct wheel_entry inlined[BUCKET_INLINED];
@@ -237,7 +237,8 @@ static __attribute__((noinline)) void wheel_begin_bucket(struct tw_wheel *wheel,
     *budget -= count;
 }
 
-/* Continues with the bucket that was taken. Returns the number of timers fired. */
+/* Continues with the bucket that is being fired or opened. Returns the number of timers that
+ * fired. */
 static __attribute__((noinline)) size_t
 wheel_continue(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t limit, int64_t *budget)
 {
@@ -252,7 +253,7 @@ wheel_continue(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t limit,
     return 0;
 }
 
-/* Fires a tick whose timers are all in the bucket's own line, without copying them. */
+/* Fires a tick whose timers are all in the line of the bucket, without copying them. */
 static inline size_t wheel_fire_inlined(struct tw_wheel *wheel, struct wheel_bucket *bucket,
                                         unsigned slot, uint32_t count,
                                         struct tw_expired *restrict ret_due, int64_t *budget)
@@ -270,8 +271,8 @@ static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
                                                      struct tw_expired *ret_due, size_t limit)
 {
     size_t fired = 0;
-    int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk that was begun is
-                                                                   finished */
+    /* reserves the rest of a chunk, because a chunk that was begun is finished */
+    int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES;
     budget += (int64_t)(limit < INT32_MAX ? limit : INT32_MAX);
     int64_t budget_all = budget;
     for (;;) {
@@ -306,7 +307,7 @@ static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
         else
             wheel_begin_tick(wheel, slot);
     }
-    wheel->next = wheel->cursor; /* not done: the next call must search again */
+    wheel->next = wheel->cursor; /* more is due, so the next call must search again */
     return fired;
 }
 
@@ -318,13 +319,14 @@ size_t tw_wheel_expire_due(struct tw_wheel *wheel, uint64_t now, struct tw_expir
     return wheel_expire(wheel, ret_due, limit);
 }
 
-/* The symbols that the library exports, for calls that are not inlined. */
+/* The symbols that the library exports, for calls that the compiler does not inline. */
 extern inline size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now,
                                      struct tw_expired *ret_due, size_t limit);
 extern inline bool tw_wheel_is_behind(const struct tw_wheel *wheel);
 
-/* The tick at which an entry of the bucket that starts at `start` must be read, TW_NEVER if at none
- * of this bucket. For a far entry it is the timer's deadline, if that lies in the bucket. */
+/* Returns the tick at which an entry of the bucket that starts at `start` must be read; TW_NEVER if
+ * it need not be in this bucket. For a far entry that is the timer's deadline, if it is within the
+ * bucket. */
 static uint64_t wheel_entry_wakes_at(const struct tw_wheel *wheel, struct wheel_entry entry,
                                      unsigned level, uint64_t start)
 {
@@ -337,8 +339,8 @@ static uint64_t wheel_entry_wakes_at(const struct tw_wheel *wheel, struct wheel_
     return (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
 }
 
-/* The earliest tick in a bucket above level 0, or its start if the bucket is too large to be read.
- */
+/* Returns the earliest tick in a bucket above level 0, or its start if the bucket is too large to
+ * read. */
 static uint64_t wheel_bucket_earliest(const struct tw_wheel *wheel, unsigned level, unsigned slot,
                                       uint64_t start)
 {

@@ -15,13 +15,15 @@
 enum {
     SLOTS_MIN = 16,
     PAGE = 4096,
-    /* One huge page on machines of 64 bits. */
+    /* one huge page on 64-bit machines */
     BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 512 << 10,
     BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE,
-    ARENA_HEADER = 512, /* before the first piece, so that a record is not at the place in its page
-                           where a caller's own array has what it keeps of the slot: a read would
-                           wait for stores to the other */
-    CHUNKS_AHEAD = 2 /* chunks, never used, between one that is taken and one that is prefetched */
+    /* bytes before the first piece. They put a record at another offset in its page than what a
+     * caller's own array has for the same slot; with equal offsets a read of one would wait for
+     * stores to the other */
+    ARENA_HEADER = 512,
+    /* number of chunks, never used, between one that is taken and one that is prefetched */
+    CHUNKS_AHEAD = 2
 };
 
 static size_t wheel_alignment_for(size_t size)
@@ -31,8 +33,8 @@ static size_t wheel_alignment_for(size_t size)
 
 uint64_t tw__wheel_chunks_needed(uint64_t slots)
 {
-    /* Full chunks, one partly filled chunk in each bucket, and the chunks that are being fired,
-     * opened or swept. */
+    /* Number of chunks that are not full: at most one in each bucket. More are needed for those
+     * that are being fired, opened or swept. */
     uint64_t partial = slots < LEVELS * BUCKETS ? slots : LEVELS * BUCKETS;
     return slots / CHUNK_ENTRIES + partial + 8;
 }
@@ -60,8 +62,8 @@ static bool wheel_add_block(struct tw_wheel *wheel, uint64_t chunks)
     return true;
 }
 
-/* Prefetches the first lines of a chunk that will be taken soon. The other lines are prefetched by
- * tw__wheel_chain_push, each while the line before it is written. */
+/* Prefetches the first lines of a chunk that will be taken soon. tw__wheel_chain_push prefetches
+ * each of the other lines while the line before it is written. */
 static void wheel_prefetch_fresh(const struct wheel_chunk *chunk)
 {
     tw__prefetch_to_write(chunk);
@@ -86,7 +88,7 @@ struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel)
 struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel)
 {
     if (UNLIKELY(wheel->chunk_used + CHUNKS_SPARE >= wheel->chunk_capacity)) {
-        /* The chunks for the slots are used up: stale entries are waiting for their sweep. */
+        /* The chunks for all slots are in use, because stale entries wait for their sweep. */
         if (!wheel_add_block(wheel, wheel->chunk_capacity / 8 + 16))
             tw__wheel_sweep_all(wheel);
         assert(wheel->chunk_used + CHUNKS_SPARE < wheel->chunk_capacity);
@@ -114,12 +116,12 @@ static bool wheel_grow_directory(struct tw_wheel *wheel, struct wheel_directory 
     return true;
 }
 
-/* The sizes of one of the slab's arrays. */
+/* Sizes of one of the arrays of the slab. */
 struct wheel_array {
     struct wheel_directory *directory;
     size_t element;
     size_t piece;
-    size_t arena_max; /* bytes allocated together */
+    size_t arena_max; /* maximum of bytes allocated together */
 };
 
 /* Adds pieces, up to the number that `count` slots need: one at first, then as many as exist
@@ -166,7 +168,7 @@ static bool wheel_grow_slab(struct tw_wheel *wheel, uint64_t count)
 
 bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count)
 {
-    /* Doubles while small, then adds a segment at a time. */
+    /* Doubles while it is small, then adds one segment at a time. */
     uint64_t capacity = wheel->slot_capacity ? wheel->slot_capacity : SLOTS_MIN;
     while (capacity < count)
         capacity = capacity < SEGMENT_SLOTS ? capacity * 2 : capacity + SEGMENT_SLOTS;

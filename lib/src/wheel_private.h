@@ -42,7 +42,7 @@
 
 enum {
     DIGIT_BITS = 8,
-    BUCKETS = 1 << DIGIT_BITS, /* of one level */
+    BUCKETS = 1 << DIGIT_BITS, /* buckets of each level */
     LEVELS = 64 / DIGIT_BITS,
     LEVEL_WORDS = BUCKETS / 64,
     LEVEL_FAR = 32 / DIGIT_BITS,
@@ -52,9 +52,9 @@ enum {
     BUCKET_INLINED = (LINE_SIZE - 3 * sizeof(void *)) / 8,
     SEGMENT_BITS = 12,
     SEGMENT_SLOTS = 1 << SEGMENT_BITS,
-    PREFETCH_DISTANCE = 40, /* records prefetched ahead while firing */
-    FREE_TOP = 32,          /* free slots that are known without reading a record */
-    STALE_SLACK = 4096      /* stale entries that do not start a sweep */
+    PREFETCH_DISTANCE = 40, /* number of records by which firing prefetches ahead */
+    FREE_TOP = 32,          /* number of free slots that are known without reading a record */
+    STALE_SLACK = 4096      /* number of stale entries that do not start a sweep */
 };
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
@@ -63,99 +63,107 @@ enum {
 /* A slot: whether a handle or an entry is valid, the deadline, and the data. */
 struct wheel_record {
     uint32_t generation; /* generation << 5 | opened << 4 | armed << 3 | state | no_stale */
-    uint32_t tick_low;   /* low half of a tick, of which one depends on the state */
+    uint32_t tick_low;   /* low half of a tick; the state tells which */
     union {
-        uint64_t data; /* the caller's */
+        uint64_t data; /* passed back to the caller */
         struct {
-            uint32_t below; /* of a free slot: the one FREE_TOP places below it on the stack */
-            uint32_t mark;  /* the runner's, see wheel_runner.h; stays while the slot is free */
+            uint32_t below; /* of a free slot: slot that is FREE_TOP places below it on the stack */
+            /* for the runner, see wheel_runner.h; keeps its value while the slot is free */
+            uint32_t mark;
         };
     };
 };
 
-/* The state in a record's generation: where the slot's entry is, and the deadline last set. */
+/* The state in the generation of a record. It tells where the entry of the slot is, and where the
+ * deadline last set is. */
 enum {
-    STATE_NONE = 0, /* no entry */
-    STATE_WIDE = 2, /* the deadline is in `wheel_extra`; `tick_low` is of the entry, which is on any
-                        level, not after the deadline or at the cursor */
-    STATE_NEAR = 4, /* the entry is below LEVEL_FAR, at the deadline: `tick_low` is of both */
-    STATE_MOVED = 6, /* the entry is below LEVEL_FAR, not after the deadline; `tick_low` is of the
-                        deadline, which has the cursor's upper half too */
+    STATE_NONE = 0, /* there is no entry */
+    /* the deadline is in `wheel_extra`, and `tick_low` is that of the entry; the entry is on any
+     * level, not after the deadline or at the cursor */
+    STATE_WIDE = 2,
+    /* the entry is below LEVEL_FAR and at the deadline; `tick_low` is that of both */
+    STATE_NEAR = 4,
+    /* the entry is below LEVEL_FAR and not after the deadline; `tick_low` is that of the deadline,
+     * whose upper half is also that of the cursor */
+    STATE_MOVED = 6,
     STATE_MASK = 6
 };
 
-#define NO_STALE        1u /* the slot never had a second entry, so any entry of it counts */
+/* the slot never had a second entry, so any entry of the slot is valid */
+#define NO_STALE        1u
 #define IS_ARMED        8u
 #define NOT_IN_HANDLE   15u /* bits that are not part of a handle */
 #define IS_OPENED       16u
 #define GENERATION_STEP 32u
 
-/* A slot whose generations are used up is not used again, so that no stale handle becomes valid. At
- * ten million timers a second through one slot this costs two bytes a second. */
+/* Generation of a slot whose generations are used up. It is not used again, so that no stale handle
+ * becomes valid. With ten million timers a second in one slot, this costs two bytes a second. */
 #define GENERATION_RETIRED 0xffffffe0u
 
-/* What some slots need besides the record. */
+/* What some slots need besides their record. */
 union wheel_extra {
-    uint32_t entry_tick; /* STATE_MOVED without NO_STALE: low half of the tick of the entry */
+    uint32_t entry_tick; /* STATE_MOVED without NO_STALE: low half of the tick of the valid entry */
     uint64_t due;        /* STATE_WIDE: the deadline last set */
 };
 
-/* The slab is arrays over the slots, in pieces of SEGMENT_SLOTS elements that never move. */
+/* The slab consists of arrays over the slots, in pieces of SEGMENT_SLOTS elements that never
+ * move. */
 struct wheel_segment {
     struct wheel_record records[SEGMENT_SLOTS];
 };
 
-/* These are written only when a timer needs them, so until then they take no pages. */
+/* Written only when a timer needs them, so that until then they use no pages. */
 struct wheel_extras {
     union wheel_extra extras[SEGMENT_SLOTS];
-    uint64_t kept[SEGMENT_SLOTS / 64]; /* a bit per slot: the sweep has kept its entry */
+    uint64_t kept[SEGMENT_SLOTS / 64]; /* a bit for each slot: the sweep has kept its entry */
 };
 
-/* The pieces of one of the arrays. */
+/* Finds the pieces of one of the arrays. */
 struct wheel_directory {
-    /* The address of element 0 of the array if all pieces lay where this one is: without a mask the
-     * address of any element of the piece is an addition away. */
+    /* For each piece, the address that element 0 of the array would have if all pieces were
+     * adjacent to this one. So the address of any element of the piece is one addition away,
+     * without a mask. */
     uintptr_t *origins;
     uint32_t count;
-    uint32_t capacity; /* of `origins` */
+    uint32_t capacity; /* number of elements of `origins` */
 };
 
-/* An entry of a bucket. */
+/* An entry in a bucket. */
 struct wheel_entry {
     uint32_t tick_low;
     uint32_t index;
 };
 
-/* The unit by which buckets grow. Aligned to its size: a write position at a multiple of CHUNK_SIZE
- * has no room left. */
+/* The unit by which buckets grow. It is aligned to its size, so a write position at a multiple of
+ * CHUNK_SIZE has no room left. */
 struct wheel_chunk {
     union {
         struct wheel_chunk *next;
-        uint64_t size_of_the_field; /* one layout for all pointer sizes */
+        uint64_t size_of_the_field; /* makes the layout independent of the size of pointers */
     };
-    uint32_t count; /* entries; valid once the chunk is not its bucket's last */
-    uint32_t stamp; /* number of the sweep during which it joined its bucket */
+    uint32_t count; /* number of entries; valid if the chunk is not the last of its bucket */
+    uint32_t stamp; /* number of the sweep during which it was added to its bucket */
     struct wheel_entry entries[CHUNK_ENTRIES];
 };
 
-/* A sequence of entries: chunks linked from `head`, filled up to `end`, which is in the last chunk.
- */
+/* A sequence of entries in chunks that are linked from `head`. It is filled up to `end`, which is
+ * in the last chunk. */
 struct wheel_chain {
-    struct wheel_chunk *head;  /* NULL when there is no chunk */
-    struct wheel_entry *end;   /* position of the next entry */
-    struct wheel_entry *limit; /* end of the room */
+    struct wheel_chunk *head;  /* NULL if there is no chunk */
+    struct wheel_entry *end;   /* where the next entry is written */
+    struct wheel_entry *limit; /* end of the room for entries */
 };
 
-/* One cache line. Most buckets hold only a few entries, which are in the line itself; further
- * entries go to chunks. A bucket is taken whole, so the entries in the line are the oldest: first
- * in, first out, and a timer armed again and again for one tick cannot starve the others. */
+/* A bucket, of one cache line. Most buckets have only a few entries, which are in the line itself;
+ * further entries are in chunks. A bucket is emptied as a whole, so the entries in the line are the
+ * oldest. So a timer that is armed again and again for one tick cannot starve the others. */
 struct wheel_bucket {
-    /* With end NULL the bucket is empty; with head NULL end is in `inlined`. */
+    /* if `end` is NULL, the bucket is empty; if `head` is NULL, `end` is in `inlined` */
     _Alignas(LINE_SIZE) struct wheel_chain chain;
     struct wheel_entry inlined[BUCKET_INLINED];
 };
 
-/* Chunks are allocated in blocks. The first chunk of a block is this header. */
+/* A block of chunks that were allocated together. Its first chunk is this header. */
 struct wheel_block {
     struct wheel_block *next;
     size_t size;
@@ -163,67 +171,73 @@ struct wheel_block {
     struct wheel_chunk *end;
 };
 
-/* Pieces of the slab that were allocated together; a list, freed by destroy. */
+/* Pieces of the slab that were allocated together. A list, freed by destroy. */
 struct wheel_arena {
     struct wheel_arena *next;
     size_t size;
 };
 
 struct tw_wheel {
-    /* The fields that every call needs are in one cache line. Time: cursor <= now, and they differ
-     * only while due timers are left. */
+    /* The fields that every call needs are in one cache line. cursor <= now; they differ only while
+     * due timers are left. */
     union {
-        _Alignas(LINE_SIZE) struct tw_wheel_clock_ clock; /* as the inline functions see it */
+        /* the same fields, as the inline functions of the header see them */
+        _Alignas(LINE_SIZE) struct tw_wheel_clock_ clock;
         struct {
-            uint64_t next;   /* no non-empty bucket starts before */
+            uint64_t next;   /* no bucket with entries starts before this tick */
             uint64_t now;    /* latest time passed to expire */
-            uint64_t cursor; /* every entry before it was handled; levels are relative to it */
+            uint64_t cursor; /* all entries before it were handled; levels are relative to it */
         };
     };
-    uint32_t slot_count; /* slots ever used */
-    uint32_t fresh_end;  /* end of the slots, never used, that are taken next; 0 if free ones are */
-    uintptr_t fresh_record; /* the record of the first of them */
-    uint32_t free_count;    /* free slots: a stack, whose top is in `free_top` */
-    uint32_t armed_count;   /* armed records */
+    uint32_t slot_count; /* number of slots that were ever used */
+    /* end of the slots, never used, that are taken next; 0 if free slots are taken instead */
+    uint32_t fresh_end;
+    uintptr_t fresh_record; /* record of the first of those slots */
+    uint32_t free_count;    /* number of free slots; they are a stack, whose top is in `free_top` */
+    uint32_t armed_count;   /* number of armed records */
     uint64_t near_end;      /* see tw__wheel_set_ends */
     uint64_t quick_end;
 
     struct wheel_directory segments;
-    uint32_t words;         /* a bit per non-zero word of `bits` */
-    uint32_t slot_capacity; /* slots for which all memory is allocated */
+    uint32_t words;         /* a bit for each word of `bits` that is not zero */
+    uint32_t slot_capacity; /* number of slots for which all memory is allocated */
     struct wheel_directory extras;
-    uint64_t stale_count; /* entries that do not count */
-    uint64_t stale_limit; /* 0 during a sweep; may be too low when slots were added */
+    uint64_t stale_count; /* number of stale entries */
+    /* number from which a sweep is needed; 0 during a sweep; may be too low after slots were
+     * added */
+    uint64_t stale_limit;
     uint32_t retired_count;
     uint32_t timer_count_max;
-    uint32_t stale_slack; /* STALE_SLACK and TW_WHEEL_MOVES_MAX; tests lower them */
+    uint32_t stale_slack; /* STALE_SLACK, and TW_WHEEL_MOVES_MAX; tests lower them */
     uint32_t moves_max;
-    uint64_t visit_count; /* entries read or moved since creation; tests bound the work with it */
+    /* number of entries read or moved since creation; tests limit the work by it */
+    uint64_t visit_count;
 
-    /* The bucket at the cursor, taken out of the array: fired if of level 0, otherwise moved down.
-     */
+    /* The bucket at the cursor, which was taken out of the array: it is fired if it is of level 0,
+     * otherwise its entries are moved down. */
     enum { PHASE_NONE, PHASE_FIRING, PHASE_OPENING } phase;
     uint32_t opening_level; /* level of the bucket that is being opened */
     struct wheel_chain taken;
     uint64_t opened_count; /* entries moved out of that bucket so far */
     uint32_t run_next;
     uint32_t run_count;
-    uint32_t run[CHUNK_ENTRIES]; /* timers to fire, from run_next to run_count; then those in
-                                    `taken` */
+    /* timers to fire, from run_next to run_count; those in `taken` follow */
+    uint32_t run[CHUNK_ENTRIES];
 
-    /* The sweep over stale entries: clears `kept`, then visits all buckets from level 0 up, one
+    /* The sweep over stale entries. It clears `kept`, then visits all buckets from level 0 up, one
      * chunk at a time. */
     enum { SWEEP_IDLE, SWEEP_KEPT, SWEEP_BUCKETS } sweep_phase;
-    bool sweep_is_inside;  /* the old chunks of the present bucket are being rotated */
-    uint32_t sweep_number; /* stamp of new chunks */
+    bool sweep_is_inside;  /* the old chunks of the current bucket are being rotated */
+    uint32_t sweep_number; /* stamp of chunks that are added now */
     uint32_t sweep_credit;
     uint32_t sweep_level;
-    uint32_t sweep_slot; /* bucket of the level; for SWEEP_KEPT, piece of `extras` */
+    uint32_t sweep_slot; /* bucket of the level; in SWEEP_KEPT, piece of `extras` */
 
     /* Chunks. */
     struct wheel_chunk *chunk_free;
     struct wheel_block *blocks;
-    struct wheel_block *block_fresh; /* first block with fresh chunks, or the last block */
+    /* first block with chunks that were never used, or the last block */
+    struct wheel_block *block_fresh;
     uint32_t chunk_capacity;
     uint32_t chunk_used;
 
@@ -231,14 +245,15 @@ struct tw_wheel {
     struct wheel_arena *arenas; /* pieces are allocated many at a time */
     struct memory memory;
 
-    /* The FREE_TOP free slots that are taken next: the one with n others below it is at n modulo
-     * FREE_TOP. Each record has the slot that gets its place, so the stack takes no memory, and
-     * slots can be prefetched that many ahead. */
+    /* The FREE_TOP free slots that are taken next. The one that has n others below it on the stack
+     * is at n modulo FREE_TOP. Each record stores the slot that takes its place here, so the stack
+     * needs no memory, and slots can be prefetched that many ahead. */
     uint32_t free_top[FREE_TOP];
 
-    uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per non-empty bucket */
-    struct wheel_bucket *levels[64]; /* the level of a tick, by the highest bit in which it differs
-                                        from the cursor */
+    uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit for each bucket with entries */
+    /* the buckets of a tick's level, by the highest bit in which the tick differs from the
+     * cursor */
+    struct wheel_bucket *levels[64];
     _Alignas(LINE_SIZE) struct wheel_bucket buckets[LEVELS][BUCKETS];
 };
 
@@ -249,20 +264,21 @@ _Static_assert(offsetof(struct tw_wheel, next) == offsetof(struct tw_wheel_clock
 
 /* wheel_memory.c: slots and chunks. */
 
-/* Makes room for `count` slots in total. False when out of memory; memory added so far stays. */
+/* Makes room for `count` slots in total. Returns false if out of memory; memory that was added
+ * stays. */
 bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count);
 
-/* Writes to every page of the memory that `count` timers need to be created and to fire. */
+/* Writes to every page of the memory that `count` timers need when they are created and fire. */
 void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count);
 
-/* Takes a chunk from the pool, which grows if it is empty. Without memory all stale entries are
- * swept, which frees a chunk. So it cannot fail, but buckets may change. */
+/* Takes a chunk from the pool, which grows if it is empty. If memory is out, sweeps all stale
+ * entries, which frees a chunk. So it cannot fail, but buckets may change. */
 struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel);
 
-/* Takes a chunk that is in the pool; the sweep's reserve guarantees one. */
+/* Takes a chunk that is in the pool. The reserve for the sweep guarantees that there is one. */
 struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel);
 
-/* Gives a chunk that is in no bucket back to the pool. */
+/* Returns a chunk that is in no bucket to the pool. */
 static inline void tw__wheel_chunk_give(struct tw_wheel *wheel, struct wheel_chunk *chunk)
 {
     chunk->next = wheel->chunk_free;
@@ -270,43 +286,44 @@ static inline void tw__wheel_chunk_give(struct tw_wheel *wheel, struct wheel_chu
     wheel->chunk_used--;
 }
 
-/* The most slots: the indices of one more segment would not fit into 32 bits. */
+/* Maximum of slots. The indices of one more segment would not fit into 32 bits. */
 #define SLOTS_MAX (UINT32_MAX - SEGMENT_SLOTS + 1)
 
-/* Chunks reserved for the sweep; other functions do not take them. */
+/* Number of chunks that only the sweep may take. */
 #define CHUNKS_SPARE 2
 
-/* Chunks that must exist so that one entry for each of `slots` fits, whatever their buckets. */
+/* Returns how many chunks must exist so that one entry for each of `slots` fits, whatever the
+ * buckets. */
 uint64_t tw__wheel_chunks_needed(uint64_t slots);
 
 /* wheel_bucket.c: entries in buckets. */
 
-/* Sets `near_end` and `quick_end` by the cursor and the sweep: deadlines from the cursor until
- * before `near_end` have the cursor's upper half, and an entry for one before `quick_end` needs no
- * more than an append. The last tick below each multiple of 2^32 counts as far, so that TW_NEVER
- * does. After the cursor has moved both may be too low, never too high, so that only slow paths
- * need to call this. */
+/* Sets `near_end` and `quick_end` according to the cursor and the sweep. Deadlines from the cursor
+ * until before `near_end` have the upper half of the cursor. An entry for a deadline before
+ * `quick_end` only needs to be appended. The last tick below each multiple of 2^32 counts as far,
+ * so that TW_NEVER does. After the cursor has moved both may be too low but never too high, so only
+ * slow paths need to call this. */
 void tw__wheel_set_ends(struct tw_wheel *wheel);
 
-/* Appends to a bucket without room. */
+/* Appends an entry to a bucket that has no room. */
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                 uint32_t index);
 
-/* Makes room in the bucket of a deadline, if it is full and the deadline is quick. False if that
- * changed nothing. */
+/* Makes room in the bucket of a deadline, if the bucket is full and the deadline is quick. Returns
+ * false if nothing changed. */
 bool tw__wheel_make_room(struct tw_wheel *wheel, uint64_t deadline);
 
-/* Enters an entry when tw__wheel_enter_quickly has refused: far entries, any entry while a sweep
- * visits the buckets, and a bucket without room. */
+/* Adds an entry that tw__wheel_enter_quickly has refused: a far entry, any entry while a sweep
+ * visits the buckets, or one for a bucket without room. */
 void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
                             uint32_t generation, uint64_t deadline);
 
-/* Empties a non-empty bucket: the entries in its line go to `inlined`, the others to wheel->taken.
- * Returns the number of `inlined` entries. */
+/* Empties a bucket that has entries. Those in its line are copied to `inlined`, the others moved to
+ * wheel->taken. Returns the number of `inlined` entries. */
 unsigned tw__wheel_bucket_take(struct tw_wheel *wheel, unsigned level, unsigned slot,
                                struct wheel_entry *inlined);
 
-/* Makes `chunk` the last of the chain, even if the chunk before is not full. */
+/* Makes `chunk` the last of the chain, even if the one before is not full. */
 void tw__wheel_chain_link(struct tw_wheel *wheel, struct wheel_chain *chain,
                           struct wheel_chunk *chunk);
 
@@ -315,20 +332,21 @@ struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain);
 
 /* wheel_sweep.c: stale entries. */
 
-/* Called for a new stale entry when there are more than `stale_limit`: renews the limit, or does a
- * portion of a sweep. Returns true, so that it can be a function's last call. */
+/* Called for a new stale entry if there are more than `stale_limit`. Computes the limit again, or
+ * does a part of a sweep. Returns true, so that it can be the last call of a function. */
 bool tw__wheel_sweep_pay(struct tw_wheel *wheel);
 
-/* Counts a new stale entry, and pays for it. Returns true. */
+/* Counts a new stale entry, and does the part of a sweep that is due for it. Returns true. */
 static inline bool tw__wheel_count_stale(struct tw_wheel *wheel)
 {
     return LIKELY(++wheel->stale_count <= wheel->stale_limit) || tw__wheel_sweep_pay(wheel);
 }
 
-/* Sweeps all buckets: afterwards no entry is stale. O(entries); used only when memory is short. */
+/* Sweeps all buckets, so that no entry is stale afterwards. O(entries); used only when memory is
+ * short. */
 void tw__wheel_sweep_all(struct tw_wheel *wheel);
 
-/* The chunk that contains a chain's end. */
+/* Returns the chunk that contains the end of a chain. */
 static inline struct wheel_chunk *tw__wheel_chunk_of(struct wheel_entry *end)
 {
     return (struct wheel_chunk *)(((uintptr_t)end - 1) & ~(uintptr_t)(CHUNK_SIZE - 1));
@@ -337,8 +355,8 @@ static inline struct wheel_chunk *tw__wheel_chunk_of(struct wheel_entry *end)
 /* The hot paths, inlined into schedule, arm and expire. */
 
 /* Prefetches a line into the second level of the cache. The first level handles few misses at a
- * time, and a processor may drop further prefetches meanwhile: a Zen 4 dropped a quarter of a
- * bucket's records, each of which then cost a full wait when it fired. */
+ * time, and a processor may drop further prefetches meanwhile. A Zen 4 dropped a quarter of a
+ * bucket's records; each of those then cost a full wait when it fired. */
 static inline void tw__prefetch(const void *memory)
 {
     __builtin_prefetch(memory, 0, 2);
@@ -350,7 +368,7 @@ static inline void tw__prefetch_to_write(const void *memory)
     __builtin_prefetch(memory, 1);
 }
 
-/* The address of an element of one of the slab's arrays. */
+/* Returns the address of an element of one of the arrays of the slab. */
 static inline void *tw__wheel_element(const struct wheel_directory *directory, uint32_t index,
                                       size_t size)
 {
@@ -378,7 +396,7 @@ static inline uint64_t *tw__wheel_kept(const struct tw_wheel *wheel, uint32_t in
     return &piece->kept[(index & (SEGMENT_SLOTS - 1)) / 64];
 }
 
-/* Prefetches what a timer that is about to fire needs. */
+/* Prefetches what is needed when a timer fires. */
 static inline void tw__wheel_prefetch(const struct tw_wheel *wheel, uint32_t index)
 {
     tw__prefetch(tw__wheel_record(wheel, index));
@@ -389,7 +407,7 @@ static inline tw_handle tw__wheel_handle(uint32_t generation, uint32_t index)
     return (tw_handle)(generation & ~NOT_IN_HANDLE) << 32 | index;
 }
 
-/* The record of a handle; NULL if the handle is stale. */
+/* Returns the record of a handle; NULL if the handle is stale. */
 static inline struct wheel_record *tw__wheel_lookup(const struct tw_wheel *wheel, tw_handle timer)
 {
     if (UNLIKELY((uint32_t)timer >= wheel->slot_count))
@@ -399,20 +417,21 @@ static inline struct wheel_record *tw__wheel_lookup(const struct tw_wheel *wheel
     return LIKELY(is_good) ? record : NULL;
 }
 
-/* The tick with the cursor's upper half and this low half, which no entry below LEVEL_FAR and no
- * deadline of STATE_NEAR or STATE_MOVED leaves: the cursor does not pass an entry. */
+/* Returns the tick with the upper half of the cursor and this low half. All entries below
+ * LEVEL_FAR, and all deadlines in STATE_NEAR or STATE_MOVED, have that upper half, because the
+ * cursor does not pass an entry. */
 static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_t tick_low)
 {
     return (wheel->cursor & ~(uint64_t)UINT32_MAX) | tick_low;
 }
 
-/* Whether a deadline is known to be near: not overdue, and with the cursor's upper half. */
+/* True if a deadline is known to be near: not overdue, and with the upper half of the cursor. */
 static inline bool tw__wheel_is_near(const struct tw_wheel *wheel, uint64_t deadline)
 {
     return deadline >= wheel->cursor && deadline < wheel->near_end;
 }
 
-/* The deadline last set for a slot that has an entry. */
+/* Returns the deadline last set for a slot that has an entry. */
 static inline uint64_t tw__wheel_due(const struct tw_wheel *wheel,
                                      const struct wheel_record *record, uint32_t index)
 {
@@ -421,9 +440,9 @@ static inline uint64_t tw__wheel_due(const struct tw_wheel *wheel,
     return tw__wheel_near_tick(wheel, record->tick_low);
 }
 
-/* Whether the entry of a bucket on that level is the one of its record. Of entries of one record
- * that look equal the first to be reached is: two at one tick are alike, and of far entries only 32
- * bits can be compared. */
+/* True if the entry, in a bucket of that level, is the valid one of its record. Of entries of one
+ * record that look equal, the first one to be reached is valid: two at one tick are alike, and of
+ * far entries only 32 bits can be compared. */
 static inline bool tw__wheel_counts(const struct tw_wheel *wheel, const struct wheel_record *record,
                                     struct wheel_entry entry, unsigned level)
 {
@@ -437,13 +456,14 @@ static inline bool tw__wheel_counts(const struct tw_wheel *wheel, const struct w
     return can_be && record->tick_low == entry.tick_low;
 }
 
-/* The level of `tick`, times DIGIT_BITS. */
+/* Returns the level of `tick`, times DIGIT_BITS. */
 static inline unsigned tw__wheel_shift(const struct tw_wheel *wheel, uint64_t tick)
 {
     return ((unsigned)__builtin_clzll((tick ^ wheel->cursor) | 1) ^ 63u) & ~(DIGIT_BITS - 1u);
 }
 
-/* The chain of the bucket of `tick`, which differs from the cursor in `bit` at most. */
+/* Returns the chain of the bucket of `tick`. `bit` is any bit of the highest digit in which the
+ * tick differs from the cursor. */
 static inline struct wheel_chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned bit,
                                                      uint64_t tick)
 {
@@ -451,9 +471,9 @@ static inline struct wheel_chain *tw__wheel_chain_at(struct tw_wheel *wheel, uns
     return &wheel->levels[bit][(tick >> shift) & (BUCKETS - 1)].chain;
 }
 
-/* Appends to a chain with room. Many buckets are filled alternately, too many for the hardware
- * prefetcher. A single prefetch is not dropped, so this one goes to the first level of the cache.
- */
+/* Appends to a chain that has room. Many buckets are filled alternately, too many for the
+ * hardware prefetcher. A single prefetch is not dropped, so this one is into the first level of
+ * the cache. */
 static inline void tw__wheel_chain_push(struct wheel_chain *chain, struct wheel_entry entry)
 {
     struct wheel_entry *end = chain->end;
@@ -475,16 +495,17 @@ static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint
     tw__wheel_chain_push(chain, (struct wheel_entry){(uint32_t)tick, index});
 }
 
-/* Appends an entry for `deadline`. Returns false and changes nothing when that is not quick: for
- * deadlines not after `cursor` or not before `quick_end`, which are the wheel's, and for full
- * buckets. */
+/* Appends an entry for `deadline`. Returns false and changes nothing if that is not quick: for
+ * deadlines not after `cursor` or not before `quick_end`, which are those of the wheel, and for
+ * full buckets. */
 static inline bool tw__wheel_append_between(struct tw_wheel *wheel, uint64_t cursor,
                                             uint64_t quick_end, uint32_t index, uint64_t deadline)
 {
     if (UNLIKELY(deadline <= cursor || deadline >= quick_end))
         return false;
     uint32_t tick = (uint32_t)deadline;
-    uint32_t differs = tick ^ (uint32_t)cursor; /* not 0: both have the upper half of the cursor */
+    /* not 0, because both have the upper half of the cursor */
+    uint32_t differs = tick ^ (uint32_t)cursor;
     struct wheel_chain *chain =
         tw__wheel_chain_at(wheel, (unsigned)__builtin_clz(differs) ^ 31u, tick);
     if (UNLIKELY(chain->end == chain->limit))
@@ -499,8 +520,8 @@ static inline bool tw__wheel_append_quickly(struct tw_wheel *wheel, uint32_t ind
     return tw__wheel_append_between(wheel, wheel->cursor, wheel->quick_end, index, deadline);
 }
 
-/* Gives a record a new entry for `deadline` and makes it the entry that counts. `generation` is the
- * record's without a state. Returns false and changes nothing when that is not quick. */
+/* Gives a record a new entry for `deadline`, which becomes the valid one. `generation` is the
+ * record's, without a state. Returns false and changes nothing if that is not quick. */
 static inline bool tw__wheel_enter_quickly(struct tw_wheel *wheel, struct wheel_record *record,
                                            uint32_t index, uint32_t generation, uint64_t deadline)
 {
@@ -511,7 +532,8 @@ static inline bool tw__wheel_enter_quickly(struct tw_wheel *wheel, struct wheel_
     return true;
 }
 
-/* Gives a record a new entry for `deadline`, which is not TW_NEVER, in every case. */
+/* Gives a record a new entry for `deadline`, which is not TW_NEVER, whether that is quick or
+ * not. */
 static inline void tw__wheel_enter(struct tw_wheel *wheel, struct wheel_record *record,
                                    uint32_t index, uint32_t generation, uint64_t deadline)
 {
@@ -519,8 +541,8 @@ static inline void tw__wheel_enter(struct tw_wheel *wheel, struct wheel_record *
         tw__wheel_enter_slowly(wheel, record, index, generation, deadline);
 }
 
-/* Handles a record whose entry was reached, but not at the deadline of an armed timer: enters the
- * timer again if it is armed. */
+/* Handles a record whose entry was reached, but not at the deadline of an armed timer. If the timer
+ * is armed, gives it a new entry. */
 static inline void tw__wheel_enter_again(struct tw_wheel *wheel, struct wheel_record *record,
                                          uint32_t index)
 {
@@ -531,7 +553,7 @@ static inline void tw__wheel_enter_again(struct tw_wheel *wheel, struct wheel_re
         tw__wheel_enter(wheel, record, index, generation, due);
 }
 
-/* The first tick of a bucket. */
+/* Returns the first tick of a bucket. */
 static inline uint64_t tw__wheel_bucket_start(const struct tw_wheel *wheel, unsigned level,
                                               unsigned slot)
 {
@@ -540,9 +562,9 @@ static inline uint64_t tw__wheel_bucket_start(const struct tw_wheel *wheel, unsi
     return (wheel->cursor & above) | (uint64_t)slot << shift;
 }
 
-/* Finds the soonest non-empty bucket and returns its first tick; TW_NEVER when all are empty.
- * Without a loop and without a branch that depends on the bucket, because such a branch would be
- * mispredicted at each tick. */
+/* Finds the first bucket with entries and returns its first tick; TW_NEVER if all are empty. There
+ * is no loop, and no branch that depends on the bucket, because such a branch would be mispredicted
+ * at each tick. */
 static inline uint64_t tw__wheel_bucket_first(const struct tw_wheel *wheel, unsigned *ret_level,
                                               unsigned *ret_slot)
 {
@@ -582,8 +604,8 @@ static inline void tw__wheel_push_free(struct tw_wheel *wheel, struct wheel_reco
     *place = index;
 }
 
-/* Frees a slot: all its handles are stale from now on. An entry that is still in a bucket stays the
- * slot's: the next timer of the slot uses it, or expire drops it. */
+/* Frees a slot; all its handles become stale. An entry that is still in a bucket remains that of
+ * the slot: the next timer of the slot uses it, or expire drops it. */
 static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct wheel_record *record,
                                        uint32_t index)
 {
@@ -597,15 +619,15 @@ static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct wheel_reco
     wheel->fresh_end = 0;
 }
 
-/* IS_OPENED or 0. Passing a valid handle of one kind to a function for the other kind is a bug in
- * the caller. */
+/* Returns IS_OPENED or 0. Passing a valid handle of one kind to a function for the other kind is a
+ * bug in the caller. */
 static inline uint32_t tw__wheel_kind_of(tw_handle timer)
 {
     return (uint32_t)(timer >> 32) & IS_OPENED;
 }
 
-/* Removes a record's deadline and returns whether it had one. The early return is deliberate: a
- * counter that depended on the value just read would make each call wait for the call before it. */
+/* Removes the deadline of a record. Returns true if it had one. The early return is deliberate: a
+ * counter that depended on the value just read would make each call wait for the previous one. */
 static inline bool tw__wheel_clear_deadline(struct tw_wheel *wheel, struct wheel_record *record)
 {
     if (UNLIKELY(!(record->generation & IS_ARMED)))
@@ -615,7 +637,7 @@ static inline bool tw__wheel_clear_deadline(struct tw_wheel *wheel, struct wheel
     return true;
 }
 
-/* Frees the slot of a timer. False if the handle is stale. */
+/* Frees the slot of a timer. Returns false if the handle is stale. */
 static inline bool tw__wheel_end(struct tw_wheel *wheel, tw_handle timer, uint32_t kind)
 {
     struct wheel_record *record = tw__wheel_lookup(wheel, timer);

@@ -12,11 +12,11 @@
 
 /* A position among the entries of a bucket: first those in its line, then its chunks. */
 struct wheel_walk {
-    const struct wheel_entry *entries; /* the present piece */
+    const struct wheel_entry *entries; /* entries of the current chunk, or of the line */
     size_t count;
-    const struct wheel_chunk *next; /* the chunk after it */
+    const struct wheel_chunk *next; /* chunk after the current one */
     const struct wheel_chunk *last;
-    const struct wheel_entry *end; /* of the last chunk's entries */
+    const struct wheel_entry *end; /* end of the entries of the last chunk */
 };
 
 static struct wheel_walk wheel_walk_begin(const struct wheel_bucket *bucket)
@@ -27,7 +27,7 @@ static struct wheel_walk wheel_walk_begin(const struct wheel_bucket *bucket)
     return (struct wheel_walk){bucket->inlined, count, chain->head, last, chain->end};
 }
 
-/* Goes to the next chunk, whose records are prefetched. False after the last. */
+/* Moves to the next chunk and prefetches its records. Returns false after the last one. */
 static bool wheel_walk_next(const struct tw_wheel *wheel, struct wheel_walk *walk)
 {
     const struct wheel_chunk *chunk = walk->next;
@@ -41,7 +41,7 @@ static bool wheel_walk_next(const struct tw_wheel *wheel, struct wheel_walk *wal
     return true;
 }
 
-/* Whether the entry's timer is due in the bucket that ends at tick `end`. */
+/* True if the entry's timer is due in the bucket, which ends at tick `end`. */
 static bool wheel_entry_is_due(const struct tw_wheel *wheel, struct wheel_entry entry,
                                unsigned level, uint64_t end, enum wheel_prune how)
 {
@@ -51,20 +51,21 @@ static bool wheel_entry_is_due(const struct tw_wheel *wheel, struct wheel_entry 
     return how == PRUNE_KEEPS_LATER || tw__wheel_due(wheel, record, entry.index) <= end;
 }
 
-/* The last tick of a bucket. */
+/* Returns the last tick of a bucket. */
 static uint64_t wheel_bucket_end(uint64_t start, unsigned level)
 {
     unsigned shift = level * DIGIT_BITS;
     return start | ((UINT64_C(1) << shift) - 1);
 }
 
-/* Whether a timer is due in the bucket; true also when the budget ends. */
+/* True if a timer is due in the bucket, or if the budget is used up. */
 static bool wheel_bucket_is_due(const struct tw_wheel *wheel, unsigned level, unsigned slot,
                                 uint64_t end, enum wheel_prune how, int64_t *budget)
 {
     struct wheel_walk walk = wheel_walk_begin(&wheel->buckets[level][slot]);
     do {
-        if ((*budget -= 2 * (int64_t)walk.count) < 0) /* read now, and again when removed */
+        /* each entry is read now, and again when it is removed */
+        if ((*budget -= 2 * (int64_t)walk.count) < 0)
             return true;
         for (size_t i = 0; i < walk.count; i++)
             if (wheel_entry_is_due(wheel, walk.entries[i], level, end, how))
@@ -73,7 +74,7 @@ static bool wheel_bucket_is_due(const struct tw_wheel *wheel, unsigned level, un
     return false;
 }
 
-/* Removes entries of which none is due in its bucket. */
+/* Removes entries, none of which is due in its bucket. */
 static void wheel_remove(struct tw_wheel *wheel, const struct wheel_entry *entries, size_t count,
                          unsigned level)
 {

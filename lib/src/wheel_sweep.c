@@ -39,7 +39,7 @@ static void wheel_sweep_set_limit(struct tw_wheel *wheel)
 static void wheel_sweep_start(struct tw_wheel *wheel)
 {
     wheel->stale_limit = 0;
-    /* May wrap: each sweep renews all stamps but those of the sweep before it. */
+    /* The number may wrap: each sweep renews all stamps except those of the previous sweep. */
     wheel->sweep_number++;
     wheel->sweep_level = 0;
     wheel->sweep_slot = 0;
@@ -48,7 +48,8 @@ static void wheel_sweep_start(struct tw_wheel *wheel)
     wheel->sweep_phase = SWEEP_KEPT;
 }
 
-/* Moves to the next non-empty bucket, the present one included. False after the last. */
+/* Moves to the next bucket with entries, which may be the current one. Returns false after the last
+ * one. */
 static bool wheel_sweep_seek(struct tw_wheel *wheel)
 {
     for (; wheel->sweep_level < LEVELS; wheel->sweep_level++, wheel->sweep_slot = 0) {
@@ -64,7 +65,7 @@ static bool wheel_sweep_seek(struct tw_wheel *wheel)
     return false;
 }
 
-/* Whether to keep the entry: it counts, and the sweep has not yet kept an equal one. */
+/* True if the entry is to be kept: it is valid, and the sweep has not kept an equal one. */
 static bool wheel_sweep_keeps(struct tw_wheel *wheel, struct wheel_entry entry, unsigned level)
 {
     const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
@@ -76,8 +77,8 @@ static bool wheel_sweep_keeps(struct tw_wheel *wheel, struct wheel_entry entry, 
     return true;
 }
 
-/* Appends the entries to keep of the chain's first chunk to the chain, and drops the others.
- * Returns the number of entries that the chunk had. */
+/* Appends those entries of the first chunk that are to be kept to the chain, and drops the others.
+ * Returns how many entries the chunk had. */
 static uint32_t wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain,
                                    unsigned level)
 {
@@ -99,7 +100,7 @@ static uint32_t wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *c
     return count;
 }
 
-/* Sweeps one chunk, or leaves a bucket. Returns the cost, in entries. */
+/* Sweeps one chunk, or leaves a bucket. Returns the cost in entries. */
 static uint32_t wheel_sweep_step_buckets(struct tw_wheel *wheel)
 {
     if (!wheel->sweep_is_inside && !wheel_sweep_seek(wheel)) {
@@ -111,7 +112,8 @@ static uint32_t wheel_sweep_step_buckets(struct tw_wheel *wheel)
     struct wheel_bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
     struct wheel_chain *chain = &bucket->chain;
     if (!wheel->sweep_is_inside && chain->head && chain->head->stamp != wheel->sweep_number) {
-        /* Kept entries go to a new chunk, which separates them from the entries still to sweep. */
+        /* Entries that are kept go to a new chunk, which separates them from those still to be
+         * swept. */
         tw__wheel_chain_link(wheel, chain, tw__wheel_chunk_pop(wheel));
         wheel->sweep_is_inside = true;
     }
@@ -120,7 +122,7 @@ static uint32_t wheel_sweep_step_buckets(struct tw_wheel *wheel)
         return count > COST_MIN ? count : COST_MIN;
     }
     if (wheel->sweep_is_inside && chain->head && chain->end == chain->head->entries) {
-        /* No entry was kept: the bucket ends with its own line again. */
+        /* No entry was kept, so the bucket has no chunks again. */
         tw__wheel_chunk_give(wheel, tw__wheel_chain_detach(chain));
         chain->end = bucket->inlined + BUCKET_INLINED;
         chain->limit = chain->end;
@@ -130,7 +132,7 @@ static uint32_t wheel_sweep_step_buckets(struct tw_wheel *wheel)
     return COST_MIN;
 }
 
-/* Does a step of the sweep. Returns its cost, in entries: CHUNK_ENTRIES at most. */
+/* Does a step of the sweep. Returns its cost in entries, at most CHUNK_ENTRIES. */
 static uint32_t wheel_sweep_step(struct tw_wheel *wheel)
 {
     if (wheel->sweep_phase == SWEEP_BUCKETS)
