@@ -16,17 +16,18 @@
 #include <string.h>
 
 enum {
-    ATTEMPTS_PAGE = 200, /* deliveries of a page; the most that the API gives */
+    ATTEMPTS_PAGE = 200, /* deliveries of a page; the maximum of the API */
     ATTEMPTS_TERMINAL_LIMIT = 50,
     ATTEMPTS_FOLLOW_FIRST = 10, /* deliveries shown before those that are followed */
     ATTEMPTS_OVERLAP_MS = 2000,
     ATTEMPTS_COLUMNS = 8,
 };
 
-/* Deliveries that were read, newest first: JSON texts with a newline after each. */
+/* Deliveries that were read, newest first: JSON texts, each with a newline after it. */
 struct attempts {
     struct cli *cli;
-    struct buffer rows, seen; /* `seen`: ids of the answer before, with a newline after each */
+    /* `seen`: ids of the deliveries in the previous answer, each with a newline after it */
+    struct buffer rows, seen;
     struct wall newest;
     bool has_head, is_following, has_told_missing;
 };
@@ -84,7 +85,7 @@ static void attempts_add_row(struct screen_table *table, struct bytes row)
     attempts_add_cell(table, row, "error");
 }
 
-/* Removes the last row of the rows. */
+/* Removes the last row and returns it. */
 static bool attempts_pop(struct bytes *rows, struct bytes *ret_row)
 {
     if (!rows->size)
@@ -148,7 +149,7 @@ static void attempts_print(struct attempts *attempts, enum attempts_order order)
 
 /* ---- reading ---- */
 
-/* True if the answer before had the delivery. Notes it for the next. */
+/* True if the previous answer had the delivery. Adds its id to `ids`, for the next answer. */
 static bool attempts_is_known(struct attempts *attempts, struct bytes row, struct buffer *ids)
 {
     struct buffer id, at;
@@ -180,7 +181,7 @@ static void attempts_tell_missing(struct attempts *attempts, struct bytes nodes)
                  (int)(nodes.size - 2), nodes.data + 1);
 }
 
-/* Reads up to `limit` deliveries into the rows, without those that are known. */
+/* Reads up to `limit` deliveries into `rows`, except those that were printed already. */
 static enum cli_exit attempts_read(struct attempts *attempts, const char *since, uint64_t limit)
 {
     struct buffer ids, cursor;
@@ -246,7 +247,7 @@ static enum cli_exit attempts_follow(struct attempts *attempts, const char *sinc
         if (!cli_flush(attempts->cli))
             return CLI_EXIT_FAILED;
         if (!cli_wait(attempts->cli, 1000))
-            return CLI_EXIT_DONE; /* it has no other end than a signal */
+            return CLI_EXIT_DONE; /* following ends only by a signal, so that is success */
         if (attempts->newest.ms) {
             const uint64_t ms = attempts->newest.ms;
 

@@ -18,13 +18,14 @@
 #include <stdlib.h>
 
 #define BENCH_CONNECTIONS_MAX 256
-#define BENCH_BUCKETS         64 /* from a microsecond on, each half as wide again */
+/* number of buckets; the first begins at a microsecond, each further one is half as wide again */
+#define BENCH_BUCKETS 64
 
 struct bench_load {
     char label[32];
     uint64_t count;
     atomic_uint_fast64_t begun, failed;
-    atomic_bool is_over; /* a signal came, or a call failed */
+    atomic_bool is_over; /* a signal was received, or a call failed */
 };
 
 struct bench_connection {
@@ -36,7 +37,7 @@ struct bench_connection {
     enum cli_exit code;
 };
 
-/* The bucket's upper bound in nanoseconds. */
+/* Returns the upper bound of a bucket in nanoseconds. */
 static uint64_t bench_bound_ns(size_t bucket)
 {
     uint64_t bound = 1000;
@@ -185,7 +186,7 @@ static enum cli_exit bench_clean(struct cli *cli, const struct bench_load *bench
     return code;
 }
 
-/* Starts a thread for each connection and waits for all. */
+/* Starts a thread for each connection, and waits until all have ended. */
 static enum cli_exit bench_measure(struct cli *cli, struct bench_load *bench,
                                    struct bench_connection *connections, size_t count)
 {

@@ -15,7 +15,7 @@ static uint16_t broker_list_port(struct bytes scheme)
     return 0;
 }
 
-/* The part of the text in front of the first character that is one of `marks`. */
+/* Returns the text before the first character that is one of `marks`. */
 static struct bytes broker_list_until(struct bytes text, const char *marks)
 {
     size_t size = 0;
@@ -34,7 +34,7 @@ static bool broker_list_read(struct bytes word, struct listed_broker *ret_broker
         return false;
     word = (struct bytes){word.data + 2, word.size - 2};
     broker.hosts = broker_list_until(word, "/?");
-    /* Before the last @ are user and password. */
+    /* User and password are before the last @. */
     for (size_t at = broker.hosts.size; at > 0; at--)
         if (broker.hosts.data[at - 1] == '@') {
             broker.hosts.data += at;
@@ -51,7 +51,7 @@ bool broker_list_next(struct bytes *list, struct listed_broker *ret_broker)
         struct bytes word = broker_list_until(*list, " \t\r\n");
         struct bytes rest = *list;
 
-        if (word.size && *word.data == '#') /* the line is a comment */
+        if (word.size && *word.data == '#') /* a comment up to the end of the line */
             bytes_cut(list, '\n');
         else
             *list = (struct bytes){rest.data + word.size, rest.size - word.size};

@@ -14,14 +14,14 @@
 
 #include "base/bytes.h"
 
-/* One message broker of NAME=SCHEME://[USER:PASSWORD@]HOST[:PORT][,...][/...] */
+/* A message broker, from NAME=SCHEME://[USER:PASSWORD@]HOST[:PORT][,...][/...] */
 struct listed_broker {
     struct bytes name, hosts;
     uint16_t port; /* Default port of the hosts; 0 if the scheme is unknown. */
 };
 
-/* Cuts the next broker off a list, which is separated by white space and may have lines of comment.
- * Skips a word that names no broker. Returns false at the end of the list. */
+/* Removes the next broker from a list. The list is separated by white space, and may have lines of
+ * comment. Skips words that name no broker. Returns false at the end of the list. */
 bool broker_list_next(struct bytes *list, struct listed_broker *ret_broker);
 
 #endif

@@ -17,7 +17,7 @@
 #include "cli/settings.h"
 #include "sys/signals.h"
 
-/* X(NAME, number, meaning): the exit codes, as --help and the manual show them. */
+/* X(NAME, number, meaning): an exit code, as --help and the manual show it. */
 #define CLI_EXIT_LIST(X)                                                                     \
     X(DONE, 0, "done")                                                                       \
     X(FAILED, 1, "the daemon refused the request, or a part of it failed")                   \
@@ -41,35 +41,35 @@ struct cli {
     const struct cli_verb *verb;
     struct cli_options options;
     struct cli_settings settings;
-    struct buffer out; /* for standard output; cli_flush writes it */
-    void *curl;        /* the connection to the daemon; NULL before the first request */
+    struct buffer out; /* text for standard output; cli_flush writes it */
+    void *curl;        /* connection to the daemon; NULL before the first request */
     struct signals signals;
-    bool has_signals; /* the verb takes signals from `signals`; otherwise they end the program */
-    bool is_terminal; /* standard output is one */
+    bool has_signals; /* signals are read from `signals`; otherwise they end the program */
+    bool is_terminal; /* standard output is a terminal */
     bool is_ascii;    /* the locale has no UTF-8: marks of tables and bars are ASCII */
-    bool is_coloured; /* by the terminal, NO_COLOR and --color */
+    bool is_coloured; /* output has colours, according to the terminal, NO_COLOR and --color */
     bool is_broken;   /* standard output cannot be written */
 };
 
 /* ---- what a verb says ---- */
 
-/* Prints `out` and empties it. Returns false if it cannot be written, and says why the first time.
- * A reader that closed the pipe is not complained of. */
+/* Prints `out` and empties it. Returns false if it cannot be written, and complains the first time,
+ * unless the reader has closed the pipe. */
 bool cli_flush(struct cli *cli);
 
-/* Prints "tickwheel: TEXT" to standard error, control characters as \uXXXX. Returns `code`. */
+/* Prints "tickwheel: TEXT" to standard error, with control characters as \uXXXX. Returns `code`. */
 enum cli_exit cli_complain(enum cli_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Asks on the terminal; without one, or with --yes, nothing is asked. Returns CLI_EXIT_DONE for
- * yes. */
+/* Asks the user on the terminal. Returns CLI_EXIT_DONE for yes. Without a terminal, or with --yes,
+ * returns that without asking. */
 enum cli_exit cli_confirm(struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* From now on SIGINT, SIGTERM and SIGHUP are taken by cli_wait. */
+/* From this call on, SIGINT, SIGTERM and SIGHUP do not end the program: cli_wait reports them. */
 enum cli_exit cli_catch_signals(struct cli *cli);
 
-/* Waits; false when a signal asks to stop. */
+/* Waits for `ms`. Returns false if a signal asks to stop. */
 bool cli_wait(struct cli *cli, uint64_t ms);
 
 static inline enum screen_style cli_style(const struct cli *cli)
@@ -79,17 +79,18 @@ static inline enum screen_style cli_style(const struct cli *cli)
 
 /* ---- flags ---- */
 
-/* The value of a flag; NULL when it was not given. */
+/* Returns the value of a flag; NULL if it was not given. */
 static inline const char *cli_flag(const struct cli *cli, enum cli_flag_id flag)
 {
     return cli_options_value(&cli->options, flag);
 }
 
-/* The number of a flag, within its bounds, or `otherwise` when it was not given. Complains. */
+/* Reads the number of a flag, which must be within the bounds; `otherwise` if it was not given.
+ * Complains if it is invalid. */
 enum cli_exit cli_flag_number(const struct cli *cli, enum cli_flag_id flag, uint64_t min,
                               uint64_t max, uint64_t otherwise, uint64_t *ret_number);
 
-/* --interval, from 100ms on. */
+/* Reads --interval, which must be at least 100ms. */
 enum cli_exit cli_flag_interval(const struct cli *cli, uint64_t otherwise_ms, uint64_t *ret_ms);
 
 #endif

@@ -18,10 +18,10 @@ struct client_transfer {
     const struct cli_request *request;
     struct cli_answer *answer;
     bool is_too_large;
-    bool was_sent;   /* libcurl began to send the request */
+    bool was_sent;   /* libcurl has begun to send the request */
     bool is_cut_off; /* the connection was closed after that */
     CURL *curl;
-    char why[CURL_ERROR_SIZE]; /* the words of libcurl for what went wrong; "" if it has none */
+    char why[CURL_ERROR_SIZE]; /* error text of libcurl; "" if it has none */
 };
 
 static size_t client_on_body(char *data, size_t size, size_t count, void *context)
@@ -69,7 +69,8 @@ static size_t client_on_header(char *data, size_t size, size_t count, void *cont
     return size * count;
 }
 
-/* libcurl asks about once a second, and after each part: a signal to stop ends the transfer. */
+/* Called by libcurl about once a second, and after each part of the body. If a signal asked to
+ * stop, ends the transfer. */
 static int client_on_progress(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     struct client_transfer *transfer = context;
@@ -78,8 +79,9 @@ static int client_on_progress(void *context, curl_off_t a, curl_off_t b, curl_of
     return !cli_wait(transfer->cli, 0);
 }
 
-/* libcurl is about to send the request. When a kept connection is closed without an answer, libcurl
- * sends the request again. The daemon may have read it, so no POST is sent twice. */
+/* Called when libcurl is about to send the request. If a kept connection is closed without an
+ * answer, libcurl sends the request again. The daemon may have read it already, so no POST is sent
+ * twice. */
 static int client_on_send(void *context, char *peer, char *own, int peer_port, int own_port)
 {
     struct client_transfer *transfer = context;
@@ -102,7 +104,8 @@ static bool client_set(CURL *curl, struct client_transfer *transfer, const char 
 
 #define SET(option, value) code = code ? code : curl_easy_setopt(curl, option, value)
     SET(CURLOPT_URL, url);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https"); /* no redirect is followed: it would get the token */
+    /* redirects are not followed, because their target would get the token */
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_CUSTOMREQUEST, request->method);
     if (request->body.data) {
         SET(CURLOPT_POSTFIELDS, request->body.data);
@@ -133,7 +136,7 @@ static bool client_set(CURL *curl, struct client_transfer *transfer, const char 
     return code == CURLE_OK;
 }
 
-/* Appends a header to the list. Returns NULL when out of memory, and frees the list. */
+/* Appends a header to the list. If out of memory, frees the list and returns NULL. */
 static struct curl_slist *client_add(struct curl_slist *list, bool *failed, const char *format,
                                      const char *value)
 {
@@ -176,7 +179,7 @@ static size_t client_drop_body(char *data, size_t size, size_t count, void *cont
     return size * count;
 }
 
-/* Whether the port of the daemon speaks this protocol, in spite of the scheme of the URL. Nothing
+/* True if the port of the daemon speaks this protocol, although the URL has another scheme. Nothing
  * secret is sent. */
 static bool client_speaks(const struct cli *cli, const char *scheme)
 {
@@ -206,7 +209,7 @@ static bool client_speaks(const struct cli *cli, const char *scheme)
     return speaks;
 }
 
-/* Complains of a certificate in the words of OpenSSL, and says what helps. */
+/* Complains about a certificate with the text of OpenSSL, and says what to do. */
 static enum cli_exit client_distrusts(const struct client_transfer *transfer)
 {
     static const char prefix[] = "SSL certificate problem: ";
@@ -223,8 +226,8 @@ static enum cli_exit client_distrusts(const struct client_transfer *transfer)
         is_unknown ? ". Name the file of its authority by --ca-file or SSL_CERT_FILE" : "");
 }
 
-/* Complains of a failure that has to do with TLS, or with the want of it. CLI_EXIT_DONE if it is
- * another one. */
+/* Complains about a failure that is caused by TLS, or by a URL without it. Returns CLI_EXIT_DONE if
+ * the cause is another one. */
 static enum cli_exit client_failed_tls(struct cli *cli, const struct client_transfer *transfer,
                                        CURLcode code)
 {
@@ -298,18 +301,20 @@ struct cli_call {
     struct client_transfer transfer;
     struct cli_request request;
     CURL *curl;
-    struct cli_calls *calls; /* calls that run together; NULL if cli_send performs this one alone */
+    /* set of calls that run together; NULL if cli_send performs this one alone */
+    struct cli_calls *calls;
     struct curl_slist *headers;
     struct buffer url;
     bool is_over;
-    CURLcode code; /* result, once the transfer has ended */
+    CURLcode code; /* result of the transfer, once it has ended */
 };
 
 struct cli_calls {
     CURLM *multi;
 };
 
-/* Makes the handle ready. False when out of memory; client_end is called in either case. */
+/* Prepares the handle for a request. Returns false if out of memory. client_end must be called in
+ * either case. */
 static bool client_begin(struct cli *cli, const struct cli_request *request,
                          struct cli_answer *answer, struct cli_call *call)
 {
@@ -352,7 +357,7 @@ enum cli_exit cli_send(struct cli *cli, const struct cli_request *request,
     if (!cli->curl)
         cli->curl = curl_easy_init();
     else
-        curl_easy_reset(cli->curl); /* the connection stays */
+        curl_easy_reset(cli->curl); /* keeps the connection */
     call.curl = cli->curl;
     if (client_begin(cli, request, ret_answer, &call))
         code = curl_easy_perform(call.curl);
@@ -414,7 +419,7 @@ bool cli_call_start(struct cli *cli, struct cli_call *call, const struct cli_req
     return false;
 }
 
-/* Lets the calls proceed. Returns true if one has ended since the last time. */
+/* Lets all calls proceed. Returns true if one has ended since the last call of this function. */
 static bool client_perform(struct cli_calls *calls)
 {
     bool has_ended = false;
@@ -500,7 +505,7 @@ enum cli_exit cli_complain_of(const struct cli_answer *answer)
     enum cli_exit code = cli_exit_of(answer->status);
 
     if (answer->status == 400 && !answer->is_json && problem.size &&
-        memmem(problem.data, problem.size, "HTTPS", 5)) /* as nginx and Go word it */
+        memmem(problem.data, problem.size, "HTTPS", 5)) /* nginx and Go answer with this word */
         return cli_complain(CLI_EXIT_UNAVAILABLE,
                             "the port speaks TLS, not plain HTTP: write https:// in the URL");
     if (!cli_is_problem(answer))
@@ -550,7 +555,7 @@ bool cli_connects(const char *address, uint64_t timeout_ms)
     struct buffer url;
 
     buffer_init(&url);
-    buffer_append_text(&url, "http://"); /* the connection is opened, and nothing is sent */
+    buffer_append_text(&url, "http://"); /* only opens the connection, and sends nothing */
     buffer_append_text(&url, address);
 #define SET(option, value) code = code ? code : curl_easy_setopt(curl, option, value)
     SET(CURLOPT_URL, cli_text(&url));

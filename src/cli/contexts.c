@@ -14,7 +14,8 @@
 
 /* ---- files ---- */
 
-/* Writes the path of a file of the user. False if the environment names no folder for it. */
+/* Writes the path of a file of the user. Returns false if the environment does not name the
+ * folder. */
 static bool contexts_path(const char *folder, const char *name, char ret_path[PATH_MAX])
 {
     const char *root = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -34,7 +35,7 @@ static bool contexts_is_name(const char *name)
            strspn(name, valid) == strlen(name);
 }
 
-/* Writes the path of a context. False if there is none of this name. */
+/* Writes the path of a context's file. Returns false if there is no context of this name. */
 static bool contexts_find(const char *name, char ret_path[PATH_MAX])
 {
     return contexts_is_name(name) && contexts_path("contexts/", name, ret_path) &&
@@ -188,7 +189,8 @@ static enum cli_exit contexts_list(struct cli *cli)
     return code;
 }
 
-/* Appends a line for each setting. Files are named from the root, for use in any folder. */
+/* Appends a line for each setting. Paths of files are absolute, so that they are valid in any
+ * folder. */
 static enum cli_exit contexts_append(const struct cli_settings *settings, struct buffer *text)
 {
     for (enum cli_setting i = 0; i < CLI_SETTING_COUNT; i++) {
@@ -255,7 +257,7 @@ static enum cli_exit contexts_remove(const char *folder, const char *name)
     return CLI_EXIT_DONE;
 }
 
-/* `use NAME`, and `remove NAME`, which also ends its use. */
+/* Runs `use NAME`, or `remove NAME`, after which that context is no longer in use. */
 static enum cli_exit contexts_use_or_remove(const char *act, const char *name)
 {
     char path[PATH_MAX], used[CONTEXTS_NAME_SIZE];

@@ -16,8 +16,8 @@
 
 #include "cli/settings.h"
 
-/* Reads the config file, then the context in place of its daemon, token and certificates. NULL is
- * the context in use, if there is one. */
+/* Reads the config file, and then a context, which replaces its daemon, token and certificates.
+ * NULL means the context in use, if there is one. */
 enum error_code contexts_read(struct cli_settings *settings, const char *name,
                               struct error *ret_error);
 

@@ -26,7 +26,7 @@ static bool crontab_is_utf8(struct bytes text)
 
 /* ---- variables ---- */
 
-/* The text without equal quotes around it. */
+/* Returns the text without the quotes around it, if both are equal. */
 static struct bytes crontab_unquote(struct bytes text)
 {
     bool is_quoted = text.size > 1 && (*text.data == '"' || *text.data == '\'') &&
@@ -35,7 +35,7 @@ static struct bytes crontab_unquote(struct bytes text)
     return is_quoted ? (struct bytes){text.data + 1, text.size - 2} : text;
 }
 
-/* Whether the line has the form NAME = value. */
+/* True if the line has the form NAME = value. */
 static bool crontab_read_variable(struct bytes line, struct crontab_variable *ret_variable)
 {
     size_t size = 0;
@@ -51,7 +51,7 @@ static bool crontab_read_variable(struct bytes line, struct crontab_variable *re
     return true;
 }
 
-/* The index of a variable; their count when it has not been set. */
+/* Returns the index of a variable; the number of variables if it has not been set. */
 static size_t crontab_find(const struct crontab *crontab, struct bytes name)
 {
     size_t i = 0;
@@ -91,7 +91,7 @@ struct bytes crontab_variable(const struct crontab *crontab, const char *name)
 
 /* ---- entries ---- */
 
-/* Cuts the schedule off the line. */
+/* Removes the schedule from the line, and stores it in the entry. */
 static enum error_code crontab_read_schedule(struct bytes *line, struct crontab_entry *entry,
                                              struct error *ret_error)
 {
@@ -112,7 +112,7 @@ static enum error_code crontab_read_schedule(struct bytes *line, struct crontab_
     return cron_parse(buffer_bytes(&entry->schedule), &entry->cron, ret_error);
 }
 
-/* Divides a command at its first % that has no backslash. */
+/* Splits a command at its first % without a backslash. */
 static void crontab_read_command(struct crontab_entry *entry)
 {
     struct bytes text = entry->text;
@@ -131,7 +131,7 @@ static void crontab_read_command(struct crontab_entry *entry)
             buffer_append(to, &text.data[i], 1);
         }
     }
-    /* As cron ends it. */
+    /* cron also adds a line break here */
     if (entry->has_input &&
         (!entry->input.size || entry->input.data[entry->input.size - 1] != '\n'))
         buffer_append_text(&entry->input, "\n");

@@ -25,12 +25,12 @@
 
 enum crontab_kind {
     CRONTAB_OF_USER,
-    CRONTAB_OF_SYSTEM, /* with a user before each command */
+    CRONTAB_OF_SYSTEM, /* each command has a user before it */
 };
 
 enum crontab_step {
     CRONTAB_END,
-    CRONTAB_EMPTY, /* blank, a comment, or a variable */
+    CRONTAB_EMPTY, /* the line is blank, a comment, or a variable */
     CRONTAB_ENTRY,
     CRONTAB_WRONG,
 };
@@ -40,28 +40,29 @@ struct crontab_variable {
 };
 
 struct crontab {
-    struct bytes rest; /* not yet read */
+    struct bytes rest; /* text that was not read yet */
     enum crontab_kind kind;
-    size_t line; /* the number of the line that was read, from 1 */
-    struct crontab_variable variables[CRONTAB_VARIABLES_MAX]; /* as they stand above that line */
+    size_t line; /* number of the line that was read last, from 1 */
+    /* variables that the lines before it have set */
+    struct crontab_variable variables[CRONTAB_VARIABLES_MAX];
     size_t variable_count;
 };
 
 struct crontab_entry {
-    struct buffer schedule; /* as cron_parse takes it */
+    struct buffer schedule; /* schedule in the form that cron_parse reads */
     struct cron cron;
-    struct bytes user; /* of CRONTAB_OF_SYSTEM */
-    struct bytes text; /* the command as the line has it */
+    struct bytes user; /* CRONTAB_OF_SYSTEM: user who runs the command */
+    struct bytes text; /* the command, as in the line */
     struct buffer command, input;
     bool has_input;
 };
 
-/* Reads the next line; an entry replaces the one before. */
+/* Reads the next line. If it is an entry, replaces `entry`. */
 enum crontab_step crontab_next(struct crontab *crontab, struct crontab_entry *entry,
                                struct error *ret_error);
 void crontab_entry_deinit(struct crontab_entry *entry);
 
-/* The value of a variable at the line that was read; its size is 0 when there is none. */
+/* Returns the value of a variable at the line that was read last; empty if it is not set. */
 struct bytes crontab_variable(const struct crontab *crontab, const char *name);
 
 #endif

@@ -20,17 +20,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CRONTAB_FIRINGS 3 /* that --dry-run shows of each entry */
+#define CRONTAB_FIRINGS 3 /* number of firings of each entry that --dry-run shows */
 
 struct crontab_import {
     struct cli *cli;
     struct crontab crontab;
     struct crontab_entry entry;
     struct zones *zones;
-    const struct zone *zone; /* of the entry */
+    const struct zone *zone; /* time zone of the entry */
     struct bytes zone_name;
-    struct buffer *lines; /* of NDJSON; the caller's */
-    struct buffer hashes; /* uint64_t of the entries so far */
+    struct buffer *lines; /* lines of NDJSON for the caller */
+    struct buffer hashes; /* uint64_t hashes of the entries so far */
     size_t wrong, count;
 };
 
@@ -40,7 +40,7 @@ static void crontab_complain(struct crontab_import *import, const char *why)
     cli_complain(CLI_EXIT_USAGE, "line %zu: %s", import->crontab.line, why);
 }
 
-/* CRON_TZ above the entry, or --zone. */
+/* Finds the zone of an entry: CRON_TZ in a line before it, or --zone. */
 static bool crontab_find_zone(struct crontab_import *import)
 {
     const char *flag = cli_flag(import->cli, CLI_FLAG_ZONE);
@@ -107,7 +107,7 @@ static enum cli_exit crontab_append_timer(struct crontab_import *import, struct 
     return code;
 }
 
-/* The next firings in local time, and the command. */
+/* Prints the next firings in local time, and the command. */
 static void crontab_show(struct crontab_import *import)
 {
     struct buffer *out = &import->cli->out;
@@ -167,7 +167,7 @@ static enum cli_exit crontab_read(struct crontab_import *import)
     return code;
 }
 
-/* The documents that import would take. */
+/* Prints the documents that would be imported. */
 static void crontab_show_lines(struct crontab_import *import)
 {
     for (struct bytes rest = buffer_bytes(import->lines); rest.size;) {

@@ -9,8 +9,8 @@
 
 #include "cli/cli.h"
 
-/* Reads the crontab that the verb's second argument names. Shows its timers, and appends each as a
- * line of NDJSON; a line of the crontab without a timer appends an empty one. */
+/* Reads the crontab that the second argument of the verb names. Shows its timers, and appends each
+ * as a line of NDJSON. A line of the crontab that makes no timer becomes an empty line. */
 enum cli_exit crontab_import(struct cli *cli, struct buffer *lines);
 
 #endif

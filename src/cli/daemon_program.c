@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DAEMON_PROGRAM_LOOK_MS 50 /* between looks whether it has ended */
+#define DAEMON_PROGRAM_LOOK_MS 50 /* interval of checks whether the program has ended */
 
 void daemon_program_find(char *path, size_t size)
 {
@@ -27,7 +27,7 @@ void daemon_program_find(char *path, size_t size)
         snprintf(path, size, "tickwheeld");
 }
 
-/* Output and exit codes are those of tickwheeld --check, or --check-json. */
+/* Prints the output of tickwheeld --check, or --check-json, and returns its exit code. */
 enum cli_exit check_run(struct cli *cli)
 {
     char path[PATH_MAX];
@@ -45,7 +45,8 @@ enum cli_exit check_run(struct cli *cli)
     daemon_program_find(path, sizeof(path));
     if (process_start(arguments, environ, PROCESS_IS_BOUND, &daemon, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
-    process_write(&daemon, (struct bytes){"", 0}); /* it reads nothing */
+    /* closes the input, because the daemon reads none */
+    process_write(&daemon, (struct bytes){"", 0});
     while (!process_ended(&daemon, &code))
         if (!is_stopped && !cli_wait(cli, DAEMON_PROGRAM_LOOK_MS)) {
             is_stopped = true;

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-/* The daemon beside this program; the one in PATH where there is none. */
+/* Finds the daemon in the folder of this program; otherwise in PATH. */
 void daemon_program_find(char *path, size_t size);
 
 #endif

@@ -48,7 +48,7 @@ static enum cli_exit dead_groups(struct cli *cli)
     return lists_ask_and_show(cli, &path, dead_show_groups);
 }
 
-/* The letters that a redrive takes, by ids, filters, or all of them; and their changes. */
+/* Appends which dead letters to redrive (ids, filters or all), and what to change in them. */
 static enum cli_exit dead_append_selection(struct cli *cli, struct buffer *body)
 {
     static const struct {
@@ -88,8 +88,8 @@ static bool dead_has_filter(struct cli *cli)
     return false;
 }
 
-/* Repeats a call with the `next` of its answer as cursor until that is null, and prints the sums of
- * `done` and of failures. `send` makes a call. */
+/* Repeats a call, with `next` of each answer as the next cursor, until that is null. Prints the
+ * sums of `done` and of failures. `send` makes one call. */
 static enum cli_exit dead_repeat(struct cli *cli, const char *done,
                                  enum cli_exit (*send)(struct cli *cli, struct bytes cursor,
                                                        struct cli_answer *ret_answer))
@@ -188,7 +188,7 @@ static enum cli_exit dead_delete_ids(struct cli *cli)
     return code;
 }
 
-/* Asks before more than one dead letter is touched. */
+/* Asks the user before more than one dead letter is changed. */
 static enum cli_exit dead_confirm(struct cli *cli, const char *word)
 {
     size_t ids = cli->options.argument_count - 1;
@@ -205,7 +205,8 @@ static enum cli_exit dead_confirm(struct cli *cli, const char *word)
     return cli_confirm(cli, "%s %llu dead letters?", word, (unsigned long long)count);
 }
 
-/* Refuses what the act would not heed: it would touch other dead letters than was meant. */
+/* Refuses flags that the act would ignore, because it would then change other dead letters than the
+ * user meant. */
 static enum cli_exit dead_refuse(struct cli *cli, const char *act)
 {
     static const struct {

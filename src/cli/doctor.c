@@ -20,13 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DOCTOR_FILE_BYTES_MAX (UINT64_C(1) << 20) /* Size of tzdata.zi. */
+#define DOCTOR_FILE_BYTES_MAX (UINT64_C(1) << 20) /* Maximum size of tzdata.zi that is read. */
 #define DOCTOR_FOLDER_PACKAGE "/var/lib/tickwheel/data"
 #define DOCTOR_CONNECT_MS     3000
 #define DOCTOR_KAFKA_PORT     9092
 #define DOCTOR_SYNCS          64
-#define DOCTOR_SYNC_MS_SLOW   20.0 /* the median beyond which each create waits noticeably */
-#define DOCTOR_OTHER_FILES    2048 /* that the daemon keeps for its storage */
+#define DOCTOR_SYNC_MS_SLOW   20.0 /* median from which users notice the delay of each create */
+#define DOCTOR_OTHER_FILES    2048 /* files that the daemon reserves for its storage */
 
 enum doctor_result {
     DOCTOR_OK,
@@ -36,9 +36,9 @@ enum doctor_result {
 
 struct doctor {
     struct cli *cli;
-    struct config config; /* Settings that a daemon on this machine would take. */
+    struct config config; /* Settings with which a daemon on this machine would start. */
     struct buffer folder; /* the data folder, with a NUL */
-    bool is_folder_named; /* by a flag or a setting */
+    bool is_folder_named; /* a flag or a setting names the folder */
     bool has_failed;
 };
 
@@ -82,7 +82,7 @@ static void doctor_tell(struct doctor *doctor, enum doctor_result result, const 
 
 /* ---- settings ---- */
 
-/* Reads the settings as the daemon does. Takes the defaults if the daemon would refuse them. */
+/* Reads the settings as the daemon does. If the daemon would refuse them, uses the defaults. */
 static void doctor_read_settings(struct doctor *doctor)
 {
     const char *path = cli_flag(doctor->cli, CLI_FLAG_CONFIG);
@@ -108,7 +108,8 @@ static void doctor_read_settings(struct doctor *doctor)
     buffer_deinit(&flag);
     const bool is_set = strcmp(config->data_folder, defaults.data_folder) != 0;
     doctor->is_folder_named = data || is_set;
-    /* The unit of the packages has the folder in its environment, which is not that of a shell. */
+    /* The systemd unit of the packages sets the folder in its environment, which a shell does not
+     * have. */
     const bool is_package = files_look_for(defaults.data_folder) == FILES_ABSENT &&
                             files_look_for(DOCTOR_FOLDER_PACKAGE) != FILES_ABSENT;
     buffer_append_text(&doctor->folder, data                    ? data
@@ -187,12 +188,12 @@ static bool doctor_see_file(void *context, const struct files_entry *entry)
     files->bytes += entry->bytes;
     files->is_restoring = files->is_restoring || strcmp(entry->name, "RESTORING") == 0;
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", files->folder, entry->name) < sizeof(path))
-        files_owner(path, &owner, NULL); /* one that is gone by now has no owner */
+        files_owner(path, &owner, NULL); /* a file that was removed meanwhile has no owner */
     files->foreign += owner != files->owner;
     return true;
 }
 
-/* False when there is no data folder. */
+/* Checks the files of the data folder. Returns false if there is no data folder. */
 static bool doctor_check_files(struct doctor *doctor)
 {
     struct doctor_files files = {.folder = doctor->folder.data};
@@ -303,7 +304,8 @@ static void doctor_check_daemon(struct doctor *doctor)
     cli_answer_deinit(&answer);
 }
 
-/* Whether the host answers, which is "host", "host:port", "[address]" or "[address]:port". */
+/* True if a host accepts connections. It is written as "host", "host:port", "[address]" or
+ * "[address]:port". */
 static bool doctor_connects(struct bytes host, uint16_t port)
 {
     const char *behind = memchr(host.data, ']', host.size);

@@ -43,7 +43,7 @@ enum cli_exit fields_read(const char *text, struct buffer *contents)
     return CLI_EXIT_DONE;
 }
 
-/* The payload goes into the request as its bytes stand, so it must be exactly one JSON value. */
+/* The payload is put into the request unchanged, so it must be exactly one JSON value. */
 static enum cli_exit fields_append_payload(const char *text, struct buffer *body)
 {
     struct buffer contents;
@@ -90,7 +90,7 @@ enum cli_exit fields_append_pairs(struct cli *cli, enum cli_flag_id flag, const 
         struct buffer pair;
         struct bytes value, key;
 
-        buffer_init(&pair); /* a copy, in which quotes are removed */
+        buffer_init(&pair); /* a copy, because quotes are removed in place */
         buffer_append_text(&pair, text);
         value = buffer_bytes(&pair);
         if (!bytes_cut_name(&value, ':', &key)) {
@@ -143,7 +143,7 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
     return CLI_EXIT_DONE;
 }
 
-/* --set FIELD=JSON, for the fields without a flag. */
+/* Appends the fields of --set FIELD=JSON, which is for fields without a flag. */
 static enum cli_exit fields_append_sets(struct cli *cli, struct buffer *body)
 {
     const char *text;
@@ -208,7 +208,7 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
 
 void fields_append_key_path(struct buffer *path, struct bytes key, const char *suffix)
 {
-    /* A touch by key has no "/timer". */
+    /* With a suffix, such as that of a touch, the path has no "/timer". */
     const char *verb = *suffix ? suffix : "/timer";
     bool is_safe = !bytes_equal(key, BYTES(".")) && !bytes_equal(key, BYTES(".."));
 

@@ -45,7 +45,7 @@ static void help_append_head(struct buffer *out, enum screen_style style, const 
     buffer_append_text(out, "\n");
 }
 
-/* Appends the lines of the examples, each indented by two places. */
+/* Appends the lines of the examples, indented by two blanks. */
 static void help_append_examples(struct buffer *out, const char *examples)
 {
     for (struct bytes rest = bytes_of(examples); rest.size > 0;) {

@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LISTEN_RETRY_AFTER_S_LONGEST (24 * 3600) /* as the daemon takes it */
+/* maximum of Retry-After, the same as the daemon's */
+#define LISTEN_RETRY_AFTER_S_LONGEST (24 * 3600)
 
 struct listen_job {
     struct cli_call *call;
@@ -40,14 +41,16 @@ struct listen {
 static void listen_append_header(struct buffer *headers, const char *name, struct bytes value)
 {
     if (bytes_has_control(value))
-        return; /* it could end the line; the daemon sends none */
+        return; /* a control character could end the line; the daemon sends none */
     buffer_append_text(headers, name);
-    buffer_append_text(headers, value.size ? ": " : ";"); /* as libcurl takes one without a value */
+    /* libcurl requires a semicolon for a header without a value */
+    buffer_append_text(headers, value.size ? ": " : ";");
     buffer_append_bytes(headers, value);
     buffer_append_text(headers, "\n");
 }
 
-/* Names of headers need no escape, and may be longer than cli_members_next takes. */
+/* The names of headers need no decoding. They are read here because they may be longer than
+ * cli_members_next allows. */
 static void listen_append_own_headers(struct bytes item, struct buffer *headers)
 {
     struct bytes object = cli_member(item, "headers"), value;
@@ -71,7 +74,7 @@ static void listen_append_own_headers(struct bytes item, struct buffer *headers)
     }
 }
 
-/* The headers of a webhook, as webhook_request.c writes them. */
+/* Appends the headers of a webhook, equal to those of webhook_request.c. */
 static void listen_append_headers(struct listen *listen, struct listen_job *job, struct bytes item)
 {
     struct buffer due, signature, webhook_id;
@@ -102,7 +105,7 @@ static void listen_append_headers(struct listen *listen, struct listen_job *job,
     buffer_deinit(&due);
 }
 
-/* The answer's body is not used. */
+/* Ignores the body of the answer. */
 static bool listen_ignore(void *context, struct bytes chunk)
 {
     (void)context, (void)chunk;
@@ -142,7 +145,7 @@ static enum cli_exit listen_start(void *context, size_t slot, struct bytes item,
         .header = cli_text(&job->headers),
         .sink = listen_ignore,
         .is_quiet = true};
-    cli_text(&job->body); /* an empty body is one, too */
+    cli_text(&job->body); /* makes an empty body a body too */
     job->request.body = buffer_bytes(&job->body);
     if (!buffer_failed(&job->body) && !buffer_failed(&job->headers) &&
         cli_call_start(listen->cli, job->call, &job->request, &job->answer))
@@ -153,7 +156,7 @@ static enum cli_exit listen_start(void *context, size_t slot, struct bytes item,
 
 /* ---- its answer ---- */
 
-/* As the daemon judges the answer to a webhook. */
+/* Sets the outcome of a job by the rules of the daemon for answers to webhooks. */
 static void listen_judge(const struct listen_job *job, struct worker_outcome *ret_outcome)
 {
     const struct cli_answer *answer = &job->answer;
@@ -204,7 +207,7 @@ static void listen_show(const struct listen *listen, const struct listen_job *jo
 static unsigned listen_append_waits(void *context, size_t slot, struct pollfd *waits)
 {
     (void)context, (void)slot, (void)waits;
-    return 0; /* only its call */
+    return 0; /* there are no descriptors besides those of the call */
 }
 
 static bool listen_step(void *context, size_t slot, struct worker_outcome *ret_outcome)
@@ -214,7 +217,7 @@ static bool listen_step(void *context, size_t slot, struct worker_outcome *ret_o
 
     if (!cli_call_is_over(job->call) && !job->is_stopped)
         return false;
-    (void)cli_call_end(listen->cli, job->call); /* judged by the answer */
+    (void)cli_call_end(listen->cli, job->call); /* the outcome follows from the answer */
     listen_judge(job, ret_outcome);
     listen_show(listen, job);
     cli_answer_deinit(&job->answer);
@@ -228,7 +231,7 @@ static void listen_stop(void *context, size_t slot)
 
 /* ---- the verb ---- */
 
-/* Takes HOST[:PORT][/PATH], with http:// or https:// before it if wanted. */
+/* Reads HOST[:PORT][/PATH], with or without http:// or https:// before it. */
 static enum cli_exit listen_read_url(struct listen *listen)
 {
     const char *text = cli_flag(listen->cli, CLI_FLAG_FORWARD);

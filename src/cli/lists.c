@@ -17,8 +17,8 @@
 
 /* ---- how a timer is shown ---- */
 
-/* Appends a value in words: a time with its distance from now, members as "name value", elements
- * with commas between. `mark` stands between the name of a member and its value. */
+/* Appends a value for people: a time with its distance from now, members as "name value", elements
+ * separated by commas. `mark` is printed between the name of a member and its value. */
 static void lists_append_words(struct buffer *out, struct bytes value, const char *mark)
 {
     struct cli_list list;
@@ -52,8 +52,8 @@ static void lists_append_words(struct buffer *out, struct bytes value, const cha
     }
 }
 
-/* What a client chose is shown as it wrote it: payloads and keys as they are, labels and headers as
- * their flags. */
+/* Values that a client chose are shown as the client wrote them: payloads and keys unchanged,
+ * labels and headers like their flags. */
 static void lists_append_member(struct buffer *out, const char *name, struct bytes value)
 {
     if (strcmp(name, "payload") == 0 || strcmp(name, "key") == 0)
@@ -88,7 +88,7 @@ static void lists_show_fields(struct cli *cli, struct bytes timer)
     screen_table_deinit(&table);
 }
 
-/* Appends a line with the text of a value; nothing if it is missing. */
+/* Appends a line with the text of a value; nothing if the value is missing. */
 static void lists_append_name(struct cli *cli, struct bytes value)
 {
     struct buffer text;
@@ -299,11 +299,11 @@ static void lists_add_distance(struct screen_table *table, struct bytes timer, s
     buffer_deinit(&text);
 }
 
-/* Appends the timers of a page to `out`; the first page has a head. Counts them. */
+/* Appends the timers of a page to `out`, with a heading on the first page. Returns their number. */
 static uint64_t lists_append_page(struct cli *cli, struct bytes page, bool is_dead, bool is_first)
 {
     static const struct {
-        /* title of the column, and name of the member; "" stands for the distance of `due` */
+        /* title of the column, and name of the member; "" means the distance of `due` from now */
         const char *head, *name;
     } columns[2][6] = {
         {{"ID", "id"},
@@ -346,7 +346,7 @@ static uint64_t lists_append_page(struct cli *cli, struct bytes page, bool is_de
     return count;
 }
 
-/* Prints the list page by page, or, while it is watched, at once. */
+/* Prints the list page by page; if it is watched, all pages at once. */
 static enum cli_exit lists_print(struct cli *cli, const char *place, uint64_t limit,
                                  bool is_watched)
 {
@@ -406,7 +406,7 @@ enum cli_exit lists_run(struct cli *cli, const char *place)
         code = code ? code : lists_print(cli, place, limit, is_watched);
     while (!code && is_watched && watch_wait(&watch, interval_ms));
     watch_close(&watch);
-    /* A watch has no other end than a signal. */
+    /* Watching ends only by a signal, so that is success. */
     return is_watched && code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
 }
 

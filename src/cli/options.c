@@ -31,8 +31,8 @@ const struct cli_flag *cli_flag_row(enum cli_flag_id flag)
     return &CLI_FLAGS[flag];
 }
 
-/* Looks among the uses; an exact name wins over a shortened one, which must be unique. Returns how
- * many fit. */
+/* Looks for a flag among `uses`. An exact name has precedence over an abbreviation, which must be
+ * unique. Returns how many flags match. */
 static unsigned options_find_in(const struct cli_flag_use *uses, struct bytes name,
                                 enum cli_flag_id *ret_flag, bool *is_exact)
 {
@@ -50,8 +50,8 @@ static unsigned options_find_in(const struct cli_flag_use *uses, struct bytes na
     return *is_exact ? 1 : fitting;
 }
 
-/* Returns where a verb takes its time, for users who tried the API's `at` or `after` as a flag; ""
- * for other flags. */
+/* Returns where a verb expects its time, for users who give the `at` or `after` of the API as a
+ * flag; "" for other flags. */
 static const char *options_place_of_time(const struct cli_verb *verb, struct bytes name)
 {
     if (!bytes_equal(name, BYTES("at")) && !bytes_equal(name, BYTES("after")) &&
@@ -63,7 +63,7 @@ static const char *options_place_of_time(const struct cli_verb *verb, struct byt
     return strstr(verb->arguments, "WHEN") ? "; the time is the argument WHEN" : "";
 }
 
-/* Appends the flag that the name may have been meant to be. */
+/* Appends the flag whose name is nearest to the misspelt one. */
 static void options_append_nearest(const struct cli_verb *verb, struct bytes name,
                                    struct buffer *text)
 {
@@ -136,7 +136,7 @@ static bool options_find_letter(const struct cli_flag_use *uses, char letter,
     return false;
 }
 
-/* Whether `value` is among the choices. */
+/* True if `value` is among the choices. */
 static bool options_is_choice(const char *choices, const char *value)
 {
     struct bytes rest = bytes_of(choices), word;
@@ -161,7 +161,8 @@ static enum error_code options_add(struct cli_options *options, enum cli_flag_id
     return ERROR_NONE;
 }
 
-/* Reads the flag argv[*at], with its value from the next argument if need be. */
+/* Reads the flag argv[*at]. If it needs a value that is not in it, the next argument is the
+ * value. */
 static enum error_code options_read_flag(const struct cli_verb *verb, int argc, char **argv,
                                          int *at, struct cli_options *options,
                                          struct error *ret_error)
@@ -197,14 +198,14 @@ static enum error_code options_read_flag(const struct cli_verb *verb, int argc, 
     return options_add(options, flag, value, ret_error);
 }
 
-/* True if the argument is a flag. A dash alone is standard input, a dash and a digit a number. */
+/* True if the argument is a flag. A single dash means standard input; a dash and a digit are a
+ * number. */
 static bool options_is_flag(const char *argument)
 {
     return argument[0] == '-' && argument[1] != '\0' && !(argument[1] >= '0' && argument[1] <= '9');
 }
 
-/* True if the argument is a flag whose value is the next argument. The flag may be that of any
- * verb. */
+/* True if the argument is a flag, of any verb, whose value is the next argument. */
 static bool options_wants_next(const char *argument)
 {
     const bool is_name = argument[1] == '-';

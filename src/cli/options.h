@@ -27,7 +27,7 @@ enum cli_flag_id {
 
 struct cli_flag {
     const char *name;
-    char letter;         /* 0: none */
+    char letter;         /* 0 if there is none */
     const char *value;   /* placeholder for its value, in capitals; NULL for a switch */
     const char *choices; /* allowed values, separated by blanks; NULL allows any */
 };
@@ -45,8 +45,8 @@ struct cli_verb;
 
 struct cli_option {
     enum cli_flag_id flag;
-    char *value;                  /* NULL for a switch */
-    char time[RFC3339_TEXT_SIZE]; /* Room of `value` if it was given as a duration. */
+    char *value;                  /* NULL if the flag is a switch */
+    char time[RFC3339_TEXT_SIZE]; /* Memory of `value` if that was given as a duration. */
 };
 
 struct cli_options {
@@ -54,14 +54,14 @@ struct cli_options {
     size_t given_count;
     char *arguments[CLI_ARGUMENTS_MAX + 1]; /* ends with NULL */
     size_t argument_count;
-    size_t command; /* index of the first argument after "--"; argument_count without one */
+    size_t command; /* index of the first argument after "--"; argument_count if there is no "--" */
 };
 
-/* The row of a flag, and the flags that all verbs take. */
+/* Returns the row of a flag. CLI_FLAGS_COMMON has the flags that all verbs take. */
 const struct cli_flag *cli_flag_row(enum cli_flag_id flag);
 extern const struct cli_flag_use CLI_FLAGS_COMMON[];
 
-/* Moves the verb before the flags that stand before it, to argv[1]. Without a verb, argv[1] is a
+/* Moves the verb to argv[1], before the flags that precede it. If there is no verb, argv[1] is a
  * flag. */
 void cli_options_move_verb(int argc, char **argv);
 
@@ -69,15 +69,15 @@ void cli_options_move_verb(int argc, char **argv);
 enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **argv,
                                  struct cli_options *ret_options, struct error *ret_error);
 
-/* Replaces each duration that was given for a TIME by a time: so long after now, or before now if a
- * dash precedes it. Other values stay. */
+/* Replaces each duration that was given for a TIME by a time: the duration after now, or before now
+ * if a dash precedes it. Other values stay as they are. */
 void cli_options_settle_times(struct cli_options *options, struct wall now);
 
 /* Returns the last value of a flag; "" for a switch that was given; NULL if it was not given. */
 const char *cli_options_value(const struct cli_options *options, enum cli_flag_id flag);
 
-/* Returns the values of a flag, one after the other; NULL after the last. Begin with *cursor =
- * 0. */
+/* Returns the values of a flag, one for each call; NULL after the last. The first call has *cursor
+ * = 0. */
 const char *cli_options_next(const struct cli_options *options, enum cli_flag_id flag,
                              size_t *cursor);
 

@@ -26,7 +26,7 @@ static enum screen_colour overview_colour(const char *name, struct bytes text)
     return bytes_equal(text, BYTES("open")) ? SCREEN_RED : SCREEN_YELLOW;
 }
 
-/* Appends since when a queue or a target is paused, until when, and why; nothing if it is not
+/* Appends since when and until when a queue or a target is paused, and why; nothing if it is not
  * paused. */
 static void overview_say_paused(struct bytes row, struct buffer *text)
 {
@@ -42,7 +42,8 @@ static void overview_say_paused(struct bytes row, struct buffer *text)
     }
 }
 
-/* Returns a word for the state of a node. A node that was stopped is drained, and not dead. */
+/* Returns a word for the state of a node. A node that was stopped is shown as drained, not as
+ * dead. */
 static const char *overview_state_of_node(struct bytes row)
 {
     const bool is_stopping = cli_is_true(cli_member(row, "stopping"));
@@ -73,8 +74,8 @@ static void overview_add_row(struct screen_table *table, struct bytes row,
     buffer_deinit(&text);
 }
 
-/* Appends a row for each element of the answer's list, and for each path of a target, which has a
- * breaker of its own. */
+/* Appends a row for each element of the list in the answer, and for each path of a target, because
+ * paths have breakers of their own. */
 static void overview_show(struct cli *cli, struct bytes answer, const char *list,
                           const struct overview_column *columns, size_t count)
 {
@@ -139,8 +140,7 @@ static void overview_show_cluster(struct cli *cli, struct bytes answer)
     overview_show(cli, answer, "partitions", partitions, sizeof(partitions) / sizeof(*partitions));
 }
 
-/* Runs "pause NAME", "resume NAME" and, for targets, "reset NAME": calls that name a queue or a
- * target. */
+/* Runs "pause NAME", "resume NAME" or, for targets, "reset NAME". */
 static enum cli_exit overview_act(struct cli *cli, const char *place, const char *verbs)
 {
     const char *verb = cli->options.arguments[0], *name = cli->options.arguments[1];

@@ -8,7 +8,7 @@
 
 /* ---- both ---- */
 
-/* Calls `each` for the flags of a verb, then for those of all. */
+/* Calls `each` for the flags of a verb, then for those that all verbs take. */
 static void pages_each_flag(const struct cli_verb *verb,
                             void (*each)(struct buffer *out, const struct cli_verb *verb,
                                          const struct cli_flag_use *use),
@@ -21,8 +21,8 @@ static void pages_each_flag(const struct cli_verb *verb,
             each(out, verb, use);
 }
 
-/* Appends the words that a verb's first argument may be, "list|groups" with blanks between; nothing
- * if it may be any. */
+/* Appends the words that the first argument of a verb can be, "list|groups", separated by blanks.
+ * Appends nothing if it can be any text. */
 static void pages_append_words(struct buffer *out, const struct cli_verb *verb)
 {
     struct bytes rest = bytes_of(verb->arguments), first;
@@ -35,8 +35,8 @@ static void pages_append_words(struct buffer *out, const struct cli_verb *verb)
     }
 }
 
-/* Returns the command that prints the values of an argument or flag, a line each. NULL if they are
- * not known. */
+/* Returns the command that prints the possible values of an argument or flag, one in each line.
+ * NULL if they are not known. */
 static const char *pages_command_of(const char *text)
 {
     static const struct {
@@ -59,7 +59,8 @@ static const char *pages_command_of(const char *text)
     return NULL;
 }
 
-/* Appends the text for single quotes of a shell, with a backslash before each of `special`. */
+/* Appends the text for use within single quotes of a shell. Each character of `special` gets a
+ * backslash. */
 static void pages_append_escaped(struct buffer *out, const char *text, const char *special)
 {
     for (; *text; text++) {
@@ -129,7 +130,7 @@ static void pages_append_bash(struct buffer *out)
 
 /* ---- zsh ---- */
 
-/* Appends what completes a value: its command, or files. */
+/* Appends how a value is completed: by its command, or as the name of a file. */
 static void pages_append_zsh_action(struct buffer *out, const char *value)
 {
     const char *command = pages_command_of(value);
@@ -257,7 +258,8 @@ enum cli_exit pages_completion(struct cli *cli)
 
 /* ---- manual pages ---- */
 
-/* Appends text in roff: backslashes, minus signs, and no line that begins as a request. */
+/* Appends text for roff: backslashes and minus signs are escaped, and so is the beginning of a line
+ * that would be a request. */
 static void pages_append_roff(struct buffer *out, const char *text)
 {
     bool is_start = true;
@@ -273,7 +275,7 @@ static void pages_append_roff(struct buffer *out, const char *text)
     }
 }
 
-/* Appends paragraphs. In the text an empty line separates them. */
+/* Appends paragraphs, which an empty line separates in the text. */
 static void pages_append_paragraphs(struct buffer *out, const char *text)
 {
     struct bytes rest = bytes_of(text);
@@ -376,7 +378,7 @@ static void pages_append_overview(struct buffer *out)
                             "the same of a context\n");
 }
 
-/* Writes a page as tickwheel-VERB.1, or the overview without a verb. */
+/* Writes the page tickwheel-VERB.1; the overview if `verb` is NULL. */
 static enum cli_exit pages_write(const char *folder, const struct cli_verb *verb)
 {
     char path[4096];

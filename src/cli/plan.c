@@ -12,7 +12,7 @@
 
 #define PLAN_INSTANTS_MAX 1000 /* maximum instants of a preview, by the API */
 #define PLAN_MONTHS_MAX   12   /* maximum months that are drawn */
-/* maximum rows of a forecast; if it has more units, several share a row */
+/* maximum rows of a forecast; if there are more units, several of them are in one row */
 #define PLAN_ROWS_MAX 60
 
 /* ---- preview ---- */
@@ -85,7 +85,7 @@ static void plan_append_calendar(struct cli *cli, const struct plan_preview *pre
     size_t index = 0, months = 0;
 
     plan_append_instants(cli, preview);
-    /* If each day has an instant, or an hour has several, a calendar shows nothing. */
+    /* A calendar is useless if each day has an instant, or an hour has several. */
     while (index < preview->count && months++ < PLAN_MONTHS_MAX)
         index = plan_append_month(cli, preview, index);
 }
@@ -128,7 +128,7 @@ static void plan_read_instants(struct bytes answer, struct plan_preview *preview
     buffer_deinit(&text);
 }
 
-/* Draws the instants in the zone's local time; in UTC where this machine does not know the zone. */
+/* Shows the instants in local time of the zone; in UTC if this machine does not have the zone. */
 static void plan_show_preview(struct cli *cli, struct bytes answer)
 {
     const char *name = cli_flag(cli, CLI_FLAG_ZONE);
@@ -170,7 +170,7 @@ static void plan_add_row(struct screen_table *table, struct wall at, bool is_sec
     snprintf(number, sizeof(number), "%llu", (unsigned long long)due);
     buffer_init(&bar);
     screen_append_bar(&bar, due, most);
-    /* The hour and the minute say enough; the first row of a day has its date in the head. */
+    /* Rows show only hour and minute, because the date is in the row that begins the day. */
     screen_table_add(table, SCREEN_DIM, bytes_of(time + 11));
     screen_table_add(table, SCREEN_PLAIN, bytes_of(number));
     screen_table_add(table, SCREEN_BLUE, buffer_bytes(&bar));
@@ -263,7 +263,7 @@ static void plan_append_stages(struct cli *cli, struct bytes lateness)
     screen_table_deinit(&table);
 }
 
-/* Appends the id of the timer that has the key, live or over. */
+/* Appends the id of the timer with this key, whether it lives or has ended. */
 static enum cli_exit plan_append_id_of_key(struct cli *cli, struct buffer *id)
 {
     struct cli_answer answer = {0};

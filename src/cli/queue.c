@@ -80,7 +80,7 @@ enum cli_exit queue_lease(struct cli *cli)
     return code;
 }
 
-/* Sends the receipts among the arguments; those that were stale are a failure. */
+/* Sends the receipts in the arguments. Stale ones count as failures. */
 static enum cli_exit queue_answer(struct cli *cli, const char *call)
 {
     struct cli_answer answer;

@@ -32,10 +32,11 @@
 #define RECEIVE_AGE_S_MAX      300 /* maximum age of a webhook whose signature is accepted */
 
 struct receive {
-    struct cli *cli;        /* `out` is the server thread's while the server runs */
-    struct signing_key key; /* key of the signatures; if its size is 0 nothing is verified */
+    struct cli *cli; /* `out` belongs to the server's thread while the server runs */
+    /* key of the signatures; if its size is 0, signatures are not verified */
+    struct signing_key key;
     int status;
-    uint64_t left; /* number of webhooks still to come */
+    uint64_t left; /* number of webhooks still to wait for */
     atomic_bool is_over;
 };
 
@@ -49,7 +50,7 @@ struct receive_visit {
 
 /* ---- signatures ---- */
 
-/* True if one of the signatures is that of the webhook. */
+/* True if one of the signatures is correct for the webhook. */
 static bool receive_is_signed(const struct receive_visit *visit)
 {
     struct buffer wanted;
@@ -204,7 +205,7 @@ static void receive_refuse(void *context, struct http_request *request, enum htt
     http_request_answer(request, &(struct http_response){.status = statuses[refusal]});
 }
 
-/* Reads the flags and begins to serve on the port of the first argument. */
+/* Reads the flags, and starts the server on the port in the first argument. */
 static enum cli_exit receive_start(struct receive *receive, struct http_server **ret_server)
 {
     static const struct http_handler handler = {
@@ -281,7 +282,8 @@ static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child 
     daemon_program_find(path, sizeof(path));
     if (process_start(arguments, environ, PROCESS_IS_BOUND, ret_daemon, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
-    process_write(ret_daemon, (struct bytes){"", 0}); /* the daemon reads no input */
+    /* closes the input, because the daemon reads none */
+    process_write(ret_daemon, (struct bytes){"", 0});
     return CLI_EXIT_DONE;
 }
 
@@ -292,7 +294,7 @@ static bool receive_has_secret(void)
     return given && *given;
 }
 
-/* Makes up a secret for the daemon and the receiver. */
+/* Makes a random secret for the daemon and the receiver. */
 static enum cli_exit receive_make_secret(void)
 {
     struct buffer text;
@@ -307,8 +309,8 @@ static enum cli_exit receive_make_secret(void)
     return has_failed ? cli_complain(CLI_EXIT_FAILED, "a secret cannot be made") : CLI_EXIT_DONE;
 }
 
-/* `secret` is the one that was made up, or the name of the variable with the user's own, which is
- * not for the screen. */
+/* `secret` is the random one. If the user has set one, it is the name of its variable, so that the
+ * secret is not printed. */
 static void receive_say_what_runs(struct cli *cli, uint16_t receiver, const char *secret)
 {
     const char *data = cli_flag(cli, CLI_FLAG_DATA), *port = cli_flag(cli, CLI_FLAG_PORT);
@@ -349,8 +351,8 @@ enum cli_exit receive_dev(struct cli *cli)
                                 daemon_code);
         else
             process_stop(&daemon);
-        /* The daemon delivers what is in flight before it ends, so the receiver answers until
-         * then. */
+        /* The daemon completes deliveries in flight before it ends, so the receiver must answer
+         * until then. */
         while (!has_ended && !(has_ended = process_ended(&daemon, &daemon_code)))
             cli_wait(cli, RECEIVE_LOOK_MS);
     }

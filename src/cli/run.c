@@ -32,7 +32,7 @@ static enum error_code run_read_timeout(struct cli *cli, struct error *ret_error
     return ERROR_NONE;
 }
 
-/* Sets a setting from its flag, or else from its variable of the environment. */
+/* Sets a setting from its flag; if that was not given, from its environment variable. */
 static enum error_code run_read_setting(struct cli *cli, enum cli_setting setting,
                                         bool has_variables, struct error *ret_error)
 {
@@ -72,8 +72,8 @@ static enum error_code run_read_token_file(struct cli_settings *settings, struct
     return code;
 }
 
-/* Leaves out what proves the user to the daemon that a file names, after another URL was given: a
- * slip in that URL would hand the token over. */
+/* If another URL was given, drops the token and certificate that a file has for its daemon.
+ * Otherwise a typing error in the URL would reveal the token to another server. */
 static void run_keep_from_others(struct cli_settings *settings, const char *url)
 {
     if (!*url || strcmp(url, settings->url) == 0)
@@ -85,9 +85,9 @@ static void run_keep_from_others(struct cli_settings *settings, const char *url)
     *settings->client_cert = *settings->client_key = '\0';
 }
 
-/* The stronger source is read later. A context that a flag names replaces the environment, except
- * for the authorities, if it has none. The verb context mends files, so it has flags alone. The
- * token of a flag is wiped from the arguments, which other users of the machine can list. */
+/* Stronger sources are read later. A context that a flag names replaces the environment, except for
+ * ca_file if the context has none. The verb context repairs files, so it uses only flags. The token
+ * of a flag is wiped from the arguments, because other users of the machine can list these. */
 static enum error_code run_read_settings(struct cli *cli, struct error *ret_error)
 {
     const bool is_mending = cli->verb->run == contexts_run;
@@ -97,7 +97,7 @@ static enum error_code run_read_settings(struct cli *cli, struct error *ret_erro
     enum error_code code = is_mending ? ERROR_NONE : contexts_read(settings, name, ret_error);
     char url[sizeof(settings->url)];
 
-    snprintf(url, sizeof(url), "%s", settings->url); /* of a file */
+    snprintf(url, sizeof(url), "%s", settings->url); /* the URL from a file */
     for (enum cli_setting i = 0; i < CLI_SETTING_COUNT && !code; i++) {
         const bool has_variables =
             !is_mending && (!flag || (i == CLI_SETTING_CA_FILE && !*settings->ca_file));

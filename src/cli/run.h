@@ -11,7 +11,7 @@
 #ifndef TICKWHEEL_CLI_RUN_H
 #define TICKWHEEL_CLI_RUN_H
 
-/* Runs the program; returns its exit code. */
+/* Runs the program, and returns its exit code. */
 int run_program(int argc, char **argv);
 
 #endif

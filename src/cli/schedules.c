@@ -19,7 +19,7 @@ static enum screen_colour schedules_colour(struct bytes outcome)
     return SCREEN_DIM;
 }
 
-/* Adds the text of a member; a word for how a firing ended gets its colour. */
+/* Adds the text of a member. A word that says how a firing ended is coloured. */
 static void schedules_add_member(struct screen_table *table, struct bytes object, const char *name)
 {
     const bool is_outcome = strcmp(name, "last") == 0 || strcmp(name, "outcome") == 0;
@@ -32,7 +32,7 @@ static void schedules_add_member(struct screen_table *table, struct bytes object
     buffer_deinit(&text);
 }
 
-/* Adds the distance from now to the time of a member, or `otherwise` if the member is missing. */
+/* Adds the distance of a member's time from now, or `otherwise` if the member is missing. */
 static void schedules_add_distance(struct screen_table *table, struct bytes object,
                                    const char *name, struct bytes otherwise)
 {
@@ -51,7 +51,7 @@ static void schedules_add_distance(struct screen_table *table, struct bytes obje
     buffer_deinit(&text);
 }
 
-/* Adds a mark for each run, the oldest first. */
+/* Adds a mark for each run, oldest first. */
 static void schedules_add_dots(struct screen_table *table, struct bytes runs)
 {
     static const char *const marks[] = {"\u25cf", "\u2717", "\u25cb"}; /* done, failed, skipped */
@@ -102,14 +102,15 @@ static void schedules_add_row(struct screen_table *table, struct bytes schedule)
 
 struct schedules_listing {
     struct screen_table table;
-    uint64_t left;   /* rows that may still be shown */
-    bool is_partial; /* the server did not read all timers for the order */
-    bool is_cut;     /* there are schedules that are not shown */
-    bool has_failed; /* the last firing of one that was read failed, shown or not */
+    uint64_t left;   /* rows that may still be printed */
+    bool is_partial; /* the server did not read all timers, so the order is not complete */
+    bool is_cut;     /* some schedules were not printed */
+    /* the last firing of a schedule that was read failed, whether it was printed or not */
+    bool has_failed;
 };
 
-/* Appends the schedules of a page that may still be shown, and looks at all. Returns how many
- * schedules the page has. */
+/* Appends the schedules of a page up to the limit, and checks all. Returns how many schedules the
+ * page has. */
 static uint64_t schedules_append_page(struct cli *cli, struct bytes page,
                                       struct schedules_listing *listing)
 {
@@ -132,8 +133,8 @@ static uint64_t schedules_append_page(struct cli *cli, struct bytes page,
     return count;
 }
 
-/* Reads pages until the limit. With --check it reads on until one is found that failed, because
- * that one may stand beyond the limit, or until it is known that not all can be checked. */
+/* Reads pages until the limit. With --check it continues after the limit until it finds a schedule
+ * that has failed, or knows that not all can be checked. */
 static enum cli_exit schedules_read(struct cli *cli, struct schedules_listing *listing)
 {
     const bool is_check = cli_flag(cli, CLI_FLAG_CHECK) != NULL;

@@ -23,7 +23,8 @@ static uint32_t screen_decode(const char *at, size_t size)
     return code;
 }
 
-/* C0, DEL and C1; and the characters that reverse or break lines of text. */
+/* True for control characters (C0, DEL and C1), and for characters that change the direction of
+ * text or break lines. */
 static bool screen_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
@@ -56,7 +57,7 @@ void screen_append(struct buffer *out, struct bytes text)
 
 void screen_append_json(struct buffer *out, struct bytes json)
 {
-    /* Within strings, JSON has none of these bytes. */
+    /* JSON has none of these bytes within strings, so they are between tokens. */
     while (json.size > 0) {
         size_t size = 0;
         while (size < json.size && !memchr("\n\r\t", json.data[size], 3))
@@ -157,7 +158,7 @@ void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most)
     double share = most ? (double)value / (double)most : 0;
     unsigned size = (unsigned)(share * SCREEN_BAR_WIDTH * 8 + 0.5);
 
-    /* a value above zero has at least one place */
+    /* a value above zero gets at least one place */
     size = value && !size ? 1 : size;
     for (; size >= 8; size -= 8)
         buffer_append_text(out, "\xe2\x96\x88");

@@ -26,43 +26,42 @@ enum screen_colour {
     SCREEN_BLUE,
 };
 
-/* Whether texts are written with colours. */
+/* Whether text is written in colours. */
 enum screen_style {
     SCREEN_STYLE_PLAIN,
     SCREEN_STYLE_COLOURED,
 };
 
-/* Appends text of any origin in a form that a terminal only shows. Bytes that are not UTF-8 become
- * U+FFFD; line breaks and tabs are written as \u000a and \u0009. */
+/* Appends text of any origin in a form in which a terminal only shows it. Bytes that are not UTF-8
+ * become U+FFFD; line breaks and tabs become \u000a and \u0009. */
 void screen_append(struct buffer *out, struct bytes text);
 
-/* Appends a JSON text on one line: the space between its tokens becomes blanks. */
+/* Appends a JSON text on one line: white space between its tokens becomes blanks. */
 void screen_append_json(struct buffer *out, struct bytes json);
 
-/* Appends the text in a colour. The text is passed to screen_append. */
+/* Appends text in a colour, by screen_append. */
 void screen_append_coloured(struct buffer *out, enum screen_style style, enum screen_colour colour,
                             struct bytes text);
 
-/* Returns the number of places that the text takes on a terminal: one for each of its
- * characters. */
+/* Returns how many places the text takes on a terminal: one for each character. */
 size_t screen_width(struct bytes text);
 
 /* Returns the colour for a state of a timer. */
 enum screen_colour screen_colour_of_state(struct bytes state);
 
-/* Appends "in 9m32s" or "3d ago", rounded to a unit that fits the distance. */
+/* Appends "in 9m32s" or "3d ago", rounded to a unit that suits the distance. */
 void screen_append_distance(struct buffer *out, struct wall now, struct wall then);
 
-/* Appends "Tue 2026-11-24 09:30:00 +01:00", as clocks of the zone show it. */
+/* Appends a time as clocks in the zone show it: "Tue 2026-11-24 09:30:00 +01:00". */
 void screen_append_local(struct buffer *out, const struct zone *zone, struct wall at);
 
-/* Appends a bar as long as the share of `value` in `most`: up to SCREEN_BAR_WIDTH places, in
- * eighths of one. */
+/* Appends a bar whose length shows `value` in proportion to `most`: up to SCREEN_BAR_WIDTH places,
+ * in steps of an eighth. */
 void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most);
 
-/* Appends text of this file, with its marks in ASCII: "#" and "-" for bars, "~" where a cell was
- * cut, "?" for U+FFFD. Each takes one place, as before. Other characters are the user's, and
- * stay. */
+/* Appends text that functions of this file made, with their marks in ASCII: "#" and "-" for bars,
+ * "~" where a cell was cut, "?" for U+FFFD. Each takes one place, as the mark does. Other characters
+ * come from the user, and stay. */
 void screen_append_ascii(struct buffer *out, struct bytes text);
 
 /* ---- tables ---- */
@@ -70,7 +69,8 @@ void screen_append_ascii(struct buffer *out, struct bytes text);
 #define SCREEN_BAR_WIDTH   50
 #define SCREEN_COLUMNS_MAX 12
 
-/* Cells in rows; each is cut to SCREEN_CELL_WIDTH_MAX, except in the last column. */
+/* A table: cells in rows. Cells are cut to SCREEN_CELL_WIDTH_MAX, except those in the last
+ * column. */
 #define SCREEN_CELL_WIDTH_MAX 48
 
 struct screen_table {
@@ -82,19 +82,18 @@ struct screen_table {
 void screen_table_init(struct screen_table *table, size_t columns);
 void screen_table_deinit(struct screen_table *table);
 
-/* Adds the next cell; the text may be of any origin. */
+/* Adds the next cell. The text may be of any origin. */
 void screen_table_add(struct screen_table *table, enum screen_colour colour, struct bytes text);
 
-/* Adds a cell of at most `width` places; a longer text is cut. */
+/* Adds a cell of at most `width` places. Longer text is cut. */
 void screen_table_add_cut(struct screen_table *table, enum screen_colour colour, struct bytes text,
                           size_t width);
 
-/* Appends all rows with their columns below each other, two blanks between. */
+/* Appends all rows, with aligned columns that are separated by two blanks. */
 void screen_table_append(const struct screen_table *table, enum screen_style style,
                          struct buffer *out);
 
-/* Appends two texts of several lines beside each other: the right one begins after `width`
- * places. */
+/* Appends two texts of several lines side by side. The right one begins after `width` places. */
 void screen_append_beside(struct buffer *out, struct bytes left, size_t width, struct bytes right);
 
 #endif

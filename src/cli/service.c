@@ -4,7 +4,7 @@
 #include "cli/value.h"
 #include "cli/verbs.h"
 
-/* Appends the version that the daemon reports; nothing when it reports none. */
+/* Appends the version that the daemon reports; nothing if it reports none. */
 static void service_append_version(struct cli *cli)
 {
     struct cli_answer answer;
@@ -59,7 +59,7 @@ enum cli_exit service_backup(struct cli *cli)
 {
     struct cli_answer answer;
 
-    /* A backup takes as long as its copy. */
+    /* A backup has no time limit by default, because it takes as long as its copy. */
     if (!cli_flag(cli, CLI_FLAG_TIMEOUT))
         cli->settings.timeout_ms = 0;
     enum cli_exit code = cli_ask(cli, "POST", "/v1/admin/backup", (struct bytes){"", 0}, &answer);

@@ -17,7 +17,7 @@ static const char *const SETTINGS_NAMES[] = {
 #undef X
 };
 
-/* Where the text of a setting is; `output` has none. */
+/* Offset of the text of each setting in struct cli_settings; `output` has none. */
 static const size_t SETTINGS_OFFSETS[] = {
     [CLI_SETTING_URL] = offsetof(struct cli_settings, url),
     [CLI_SETTING_TOKEN] = offsetof(struct cli_settings, token),
@@ -39,7 +39,7 @@ static enum error_code settings_set_url(struct cli_settings *settings, struct by
         rest = (struct bytes){text.data + 8, text.size - 8};
     else
         scheme = "http://";
-    /* A user and a password would appear in error texts, and `?` and `#` would cut a path off. */
+    /* A user and a password would be shown in error texts; `?` and `#` would end a path. */
     if (!settings_is_visible(rest) || memchr(rest.data, '@', rest.size) ||
         memchr(rest.data, '?', rest.size) || memchr(rest.data, '#', rest.size) ||
         rest.data[0] == '/')
@@ -129,7 +129,7 @@ enum error_code cli_settings_read_token(struct cli_settings *settings, struct by
     return settings_set_token(settings, bytes_trim(bytes_cut(&text, '\n')), ret_error);
 }
 
-/* Sets the setting of a line, NAME = VALUE. */
+/* Reads a line NAME = VALUE, and sets the setting. */
 static enum error_code settings_read_line(struct cli_settings *settings, struct bytes line,
                                           struct error *ret_error)
 {

@@ -19,8 +19,8 @@
 #define CLI_CONFIG_BYTES_MAX (64 * 1024)
 #define CLI_FILE_SIZE        4096
 
-/* X(NAME, name in a file, the variables of the environment that set it, the first one wins): the
- * flag of each has its NAME. */
+/* X(NAME, name in a file, environment variables that set it): of several variables the first one
+ * wins. The flag has the same NAME. */
 #define CLI_SETTING_LIST(X)                                  \
     X(URL, "url", "TICKWHEEL_URL", "")                       \
     X(TOKEN, "token", "TICKWHEEL_TOKEN", "")                 \
@@ -45,7 +45,8 @@ enum cli_form {
 };
 
 struct cli_settings {
-    char url[512]; /* with http:// or https://, without a slash at its end; "" when it is not set */
+    /* begins with http:// or https://, and has no slash at its end; "" if it is not set */
+    char url[512];
     char token[256];                /* Visible ASCII; "" if it is not set. */
     char token_file[CLI_FILE_SIZE]; /* File with the token; "" if it is not set, or `token` is. */
     char ca_file[CLI_FILE_SIZE];    /* PEM file of the authorities to trust; "" for the system's. */
@@ -55,22 +56,22 @@ struct cli_settings {
     uint64_t timeout_ms;
 };
 
-/* Checks a value and sets it. An address without a scheme gets http://; a token replaces the file
- * of one, and the other way round. */
+/* Checks a value and sets it. An address without a scheme gets http://. A token and a token file
+ * replace each other. */
 enum error_code cli_settings_set(struct cli_settings *settings, enum cli_setting setting,
                                  struct bytes text, struct error *ret_error);
 
-/* Returns a setting as it stands in a file; "" if it is not set, and for `output`. */
+/* Returns a setting in the form that a file has; "" if it is not set, and for `output`. */
 const char *cli_settings_text(const struct cli_settings *settings, enum cli_setting setting);
 
 /* Returns the name of a setting in a file. */
 const char *cli_setting_name(enum cli_setting setting);
 
-/* Takes the first line of a token file as the token, without the blanks around it. */
+/* Sets the token to the first line of a token file, without blanks at its ends. */
 enum error_code cli_settings_read_token(struct cli_settings *settings, struct bytes text,
                                         struct error *ret_error);
 
-/* Reads the text of a config file; `name` stands in errors. */
+/* Reads the text of a config file, which errors call `name`. */
 enum error_code cli_settings_read(struct cli_settings *settings, struct bytes text,
                                   const char *name, struct error *ret_error);
 

@@ -13,20 +13,22 @@
 #define SIGNING_KEY_BYTES_MAX 64
 
 struct signing_key {
-    char bytes[SIGNING_KEY_BYTES_MAX + 8]; /* base64 is decoded in steps of 3 bytes */
-    size_t size;                           /* 0: there is no secret */
+    /* has room for more, because base64 is decoded in steps of 3 bytes */
+    char bytes[SIGNING_KEY_BYTES_MAX + 8];
+    size_t size; /* 0 if there is no secret */
 };
 
 /* Reads the secret of --secret or TICKWHEEL_WEBHOOK_SECRET: "whsec_" and base64, or @FILE. */
 enum cli_exit signing_read_key(const struct cli *cli, struct signing_key *ret_key);
 void signing_key_wipe(struct signing_key *key);
 
-/* Appends "v1,..." for the headers webhook-id and webhook-timestamp and the body; nothing when out
+/* Appends "v1,...", the signature of webhook-id, webhook-timestamp and body. Appends nothing if out
  * of memory. */
 void signing_append(const struct signing_key *key, struct bytes id, struct bytes timestamp,
                     struct bytes body, struct buffer *out);
 
-/* Whether one of the signatures, separated by blanks, is the wanted one. Takes as long for each. */
+/* True if `wanted` is one of the signatures, which are separated by blanks. Each comparison takes
+ * constant time. */
 bool signing_is_among(struct bytes signatures, struct bytes wanted);
 
 #endif

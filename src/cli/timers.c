@@ -7,7 +7,8 @@
 
 /* ---- add, change, touch ---- */
 
-/* Sends the body to the place, and shows the timer of the answer. A 410 has the final timer. */
+/* Sends a request with `body`, and shows the timer in the answer. An answer with status 410 has the
+ * final timer. */
 static enum cli_exit timers_exchange(struct cli *cli, const char *method, struct buffer *path,
                                      struct buffer *body, const char *header)
 {
@@ -92,7 +93,7 @@ enum cli_exit timers_add(struct cli *cli)
     return code;
 }
 
-/* A change by a body that `when` (may be NULL) and the flags make. */
+/* Sends a change. The body consists of `when`, which may be NULL, and of the flags. */
 static enum cli_exit timers_send_change(struct cli *cli, const char *method,
                                         size_t arguments_behind, const char *suffix,
                                         const char *when)
@@ -145,7 +146,7 @@ enum cli_exit timers_get(struct cli *cli)
 
 /* ---- cancel, fire, pause, resume, complete ---- */
 
-/* Appends the values of a flag, or the arguments, as an array of texts. */
+/* Appends an array of texts: the values of a flag, or the arguments. */
 static void timers_append_texts(struct cli *cli, struct buffer *body, const char *name,
                                 enum cli_flag_id flag)
 {
@@ -171,12 +172,12 @@ static enum cli_exit timers_post_counts(struct cli *cli, const char *path, struc
     return code;
 }
 
-/* A verb that acts on one timer, or on many. */
+/* A verb that acts on one timer or on many. */
 struct timers_act {
-    const char *word;   /* "Cancel" */
-    const char *method; /* for one */
-    const char *suffix; /* of its place */
-    const char *many;   /* the path for many */
+    const char *word;   /* verb in a question, such as "Cancel" */
+    const char *method; /* method of the request for one timer */
+    const char *suffix; /* suffix of the path for one timer */
+    const char *many;   /* path for many timers */
 };
 
 static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act *act, size_t count)

@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 #define TOP_BUCKETS_MAX      64
-#define TOP_TIMES_FIXED      4     /* rows of times that are shown always */
-#define TOP_HELD_SECONDS_MIN 0.001 /* shorter times do not count as held back */
+#define TOP_TIMES_FIXED      4     /* number of rows of times that are always shown */
+#define TOP_HELD_SECONDS_MIN 0.001 /* time in seconds below which nothing counts as held back */
 #define TOP_LEFT_WIDTH       42
-#define TOP_TIMES_SHOWN      11 /* rows of times that fit */
+#define TOP_TIMES_SHOWN      11 /* maximum rows of times */
 #define TOP_BUSIEST          4  /* maximum rows of queues, and of targets */
 #define TOP_NAME_WIDTH       18
 
-/* The last two readings of /metrics. */
+/* The last two readings of /metrics, of which rates and percentiles are computed. */
 struct top {
     struct buffer before, now;
     struct instant before_at, now_at;
@@ -40,7 +40,7 @@ static const char *top_find(struct bytes *text, const char *prefix)
     return NULL;
 }
 
-/* Returns the value of a series, given with its labels; 0 when there is none. */
+/* Returns the value of a series, which is named with its labels; 0 if it is missing. */
 static double top_value(const struct buffer *look, const char *series)
 {
     struct bytes text = buffer_bytes(look);
@@ -66,7 +66,7 @@ struct top_bucket {
     double below, count;
 };
 
-/* Reads the buckets of a histogram: `series` ends before the value of `le`. */
+/* Reads the buckets of a histogram. `series` is the series up to the value of the label `le`. */
 static size_t top_buckets(const struct buffer *look, const char *series,
                           struct top_bucket *ret_buckets)
 {
@@ -84,8 +84,8 @@ static size_t top_buckets(const struct buffer *look, const char *series,
     return count;
 }
 
-/* Returns the upper bound of the bucket that holds this share of the values between the readings,
- * in seconds; -1 if there were none. */
+/* Returns the upper bound, in seconds, of the bucket that contains this share of the values between
+ * both readings; -1 if there were none. */
 static double top_percentile(const struct top *top, const char *series, double share)
 {
     struct top_bucket now[TOP_BUCKETS_MAX], before[TOP_BUCKETS_MAX];
@@ -109,7 +109,7 @@ static void top_add(struct screen_table *table, enum screen_colour colour, const
     struct buffer text;
 
     buffer_init(&text);
-    /* The formats are those of this file. */
+    /* All formats are literals in this file. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     buffer_printf(&text, format, value);
@@ -150,7 +150,7 @@ static void top_append_rates(const struct top *top, enum screen_style style, str
     screen_table_deinit(&table);
 }
 
-/* Rows of what holds deliveries back are shown only while it does. */
+/* Rows about what holds deliveries back are shown only while something does. */
 static void top_append_times(const struct top *top, enum screen_style style, struct buffer *out)
 {
 #define TOP_STAGE(name, stage)                                              \
@@ -240,7 +240,7 @@ static void top_append_gauges(const struct top *top, enum screen_style style, st
     screen_table_deinit(&table);
 }
 
-/* The names of three members of a row: the first is its name, the second counts. */
+/* Names of three members of a row: the first is its name, the second its count. */
 struct top_columns {
     const char *list, *heads[3], *names[3];
 };
@@ -262,7 +262,7 @@ static void top_add_row(struct screen_table *table, const struct top_columns *co
     buffer_deinit(&text);
 }
 
-/* Appends the rows of the answer with the highest counts. */
+/* Appends the rows of the answer that have the highest counts. */
 static void top_append_busiest(const struct cli_answer *answer, const struct top_columns *columns,
                                enum screen_style style, struct buffer *out)
 {
@@ -328,7 +328,7 @@ static void top_show(struct cli *cli, const struct top *top)
     buffer_deinit(&right);
 }
 
-/* Reads a list that a token may not be allowed to see. */
+/* Reads a list which the token may not be allowed to see. */
 static enum cli_exit top_read_list(struct cli *cli, const char *path, struct cli_answer *answer)
 {
     struct cli_request request = {.method = "GET", .path = path};
@@ -348,7 +348,7 @@ static enum cli_exit top_look(struct cli *cli, struct top *top)
         cli_answer_deinit(&answer);
         return code;
     }
-    /* Numbers are read up to the end of a line, so the text ends with one. */
+    /* Numbers are read up to the end of their line, so the text must end with one. */
     buffer_append_text(&answer.body, "\n");
     cli_text(&answer.body);
     buffer_deinit(&top->before);
@@ -363,7 +363,7 @@ static enum cli_exit top_look(struct cli *cli, struct top *top)
     return code;
 }
 
-/* Waits for the next reading. Returns false after a signal, or the key q. */
+/* Waits until the next reading. Returns false after a signal, or after the key q. */
 static bool top_wait(struct cli *cli, const struct terminal *terminal, uint64_t ms)
 {
     const struct instant end = instant_add_ms(instant_now(), ms);

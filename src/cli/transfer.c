@@ -31,9 +31,10 @@
 /* ---- progress ---- */
 
 struct transfer_progress {
-    bool is_drawn; /* standard error is a terminal: the bar is drawn */
+    bool is_drawn; /* standard error is a terminal, so the bar is drawn */
     struct instant began, drawn_at;
-    uint64_t lines, bytes, bytes_total; /* done so far; bytes_total is 0 when the size is unknown */
+    /* handled so far; bytes_total is 0 if the size is unknown */
+    uint64_t lines, bytes, bytes_total;
 };
 
 static void transfer_progress_begin(struct transfer_progress *progress, uint64_t bytes_total)
@@ -50,7 +51,7 @@ static double transfer_rate(const struct transfer_progress *progress, uint64_t c
     return seconds > 0.001 ? (double)count / seconds : 0;
 }
 
-/* Draws the bar, at most five times a second, and in any case when it is `final`. */
+/* Draws the bar, at most five times a second. If `final` is set, draws it in any case. */
 static void transfer_draw(struct transfer_progress *progress, const char *final)
 {
     struct instant now = instant_now();
@@ -83,12 +84,13 @@ static void transfer_draw(struct transfer_progress *progress, const char *final)
 struct transfer_import {
     struct cli *cli;
     struct transfer_progress progress;
-    struct buffer batch;                        /* requests with a key, or lines of an export */
-    uint64_t numbers[TRANSFER_BATCH_LINES_MAX]; /* line numbers of the lines in the batch, from 1 */
+    struct buffer batch; /* requests with a key, or lines of an export, to be sent together */
+    /* line numbers, from 1, of the lines in the batch */
+    uint64_t numbers[TRANSFER_BATCH_LINES_MAX];
     size_t count;
-    bool restores; /* the batch has lines of an export: timers, not requests */
+    bool restores; /* the batch has lines of an export, which are timers and not requests */
     uint64_t created, existed, failed;
-    uint64_t line;  /* the number of the last line that was read */
+    uint64_t line;  /* number of the line that was read last */
     uint64_t first; /* lines before this one are skipped */
     bool takes_milliseconds;
     enum cli_exit code;
@@ -116,8 +118,8 @@ static bool transfer_is_busy(uint64_t status)
     return status == 429 || status == 503;
 }
 
-/* Returns whether the answer asks to repeat the batch, and waits before that. A signal ends the
- * import with `code`. */
+/* If the answer asks to repeat the batch, waits and returns true. A signal ends the import with
+ * `code`. */
 static bool transfer_wait(struct transfer_import *import, uint64_t retry_after_s)
 {
     uint64_t ms = retry_after_s && retry_after_s < 3600 ? retry_after_s * 1000 : TRANSFER_PAUSE_MS;
@@ -128,7 +130,7 @@ static bool transfer_wait(struct transfer_import *import, uint64_t retry_after_s
     return false;
 }
 
-/* Keeps the lines of the batch for which the daemon was busy, and counts the others. */
+/* Keeps those lines of the batch for which the daemon was busy. Counts the others. */
 static void transfer_take_failures(struct transfer_import *import, struct bytes answer)
 {
     struct bytes counts = bytes_cut(&answer, '\n'), batch = buffer_bytes(&import->batch);
@@ -256,7 +258,7 @@ static bool transfer_is_too_long(struct transfer_import *import, size_t size)
     return size > TRANSFER_LINE_BYTES_MAX;
 }
 
-/* Cuts what was read into lines; what follows the last one stays in `text`. */
+/* Splits the text into lines. An incomplete last line stays in `text`. */
 static void transfer_take_text(struct transfer_import *import, struct buffer *text)
 {
     struct bytes rest = buffer_bytes(text);
@@ -292,7 +294,7 @@ static void transfer_read(struct transfer_import *import, FILE *file)
         text.size += size;
         if (size == 0 && ferror(file))
             import->code = cli_complain(CLI_EXIT_FAILED, "the file cannot be read");
-        if (size == 0 && text.size) /* a last line without its end */
+        if (size == 0 && text.size) /* the last line has no line break */
             buffer_append_text(&text, "\n");
         transfer_take_text(import, &text);
     }
@@ -308,13 +310,13 @@ static uint64_t transfer_size(FILE *file)
     return size > 0 ? (uint64_t)size : 0;
 }
 
-/* Returns the line at which a repetition has to begin: all lines before it are done. */
+/* Returns the first line that is not done. A repeated import can begin there. */
 static uint64_t transfer_next_line(const struct transfer_import *import)
 {
     return import->count ? import->numbers[0] : import->line;
 }
 
-/* Creates the timers of the lines in a file. */
+/* Creates the timers that the lines of a file describe. */
 static enum cli_exit transfer_run(struct cli *cli, FILE *file)
 {
     struct transfer_import import = {.cli = cli,
@@ -363,7 +365,7 @@ static enum cli_exit transfer_import_crontab(struct cli *cli)
     return code;
 }
 
-/* Refuses the flags that only a crontab takes. */
+/* Refuses flags that are only for a crontab. */
 static enum cli_exit transfer_refuse_flags(struct cli *cli)
 {
     static const enum cli_flag_id flags[] = {CLI_FLAG_TARGET, CLI_FLAG_ZONE, CLI_FLAG_LABEL,

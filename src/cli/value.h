@@ -16,11 +16,11 @@
 
 #include "base/json.h"
 
-/* Whether the text is one JSON value; if not, `ret_why` (may be NULL) says where and why. */
+/* True if the text is one JSON value. If not, `ret_why`, which may be NULL, and `ret_offset` say
+ * why and where. */
 bool cli_is_json(struct bytes text, const char **ret_why, size_t *ret_offset);
 
-/* The value of a member of an object; its size is 0 when there is none, or the value is no object.
- * */
+/* Returns the value of a member of an object; empty if there is none, or the value is no object. */
 struct bytes cli_member(struct bytes object, const char *name);
 
 struct cli_list {
@@ -28,21 +28,21 @@ struct cli_list {
     bool is_over_;
 };
 
-/* Walks the elements of an array; anything else has none. */
+/* Walks the elements of an array. Any other value has none. */
 void cli_list_init(struct cli_list *list, struct bytes array);
 bool cli_list_next(struct cli_list *list, struct bytes *ret_value);
 
-/* Walks the members of an object, with their names decoded into `name` (cut at its size). */
+/* Walks the members of an object. Their decoded names are stored in `name`, and cut at its size. */
 void cli_members_init(struct cli_list *list, struct bytes object);
 bool cli_members_next(struct cli_list *list, char name[64], struct bytes *ret_value);
 
-/* Appends the text of a string without its quotes and escapes; any other value as it stands. */
+/* Appends the text of a string without quotes and escapes. Any other value is appended as it is. */
 void cli_append_value(struct buffer *out, struct bytes value);
 
-/* Whether the value is that string. */
+/* True if the value is a string with this text. */
 bool cli_is_text(struct bytes value, const char *text);
 
-/* A whole number; `otherwise` when the value is none. */
+/* Returns a whole number; `otherwise` if the value is not one. */
 uint64_t cli_number(struct bytes value, uint64_t otherwise);
 
 static inline bool cli_is_true(struct bytes value)

@@ -3,7 +3,7 @@
 
 #include "sys/clock.h"
 
-#define WATCH_STALE_MS 30000 /* after this time the shown distances are too old */
+#define WATCH_STALE_MS 30000 /* time after which the printed distances from now are out of date */
 
 static bool watch_on_events(void *context, struct bytes chunk)
 {
@@ -28,12 +28,12 @@ static void watch_end(struct watch *watch)
 {
     if (!watch->is_open)
         return;
-    (void)cli_call_end(watch->cli, watch->call); /* the next list reports the failure */
+    (void)cli_call_end(watch->cli, watch->call); /* the next list will report a failure */
     cli_answer_deinit(&watch->answer);
     watch->is_open = false;
 }
 
-/* Waits for a change or the end of the stream; false for a signal. */
+/* Waits for a change or the end of the stream. Returns false after a signal. */
 static bool watch_wait_change(struct watch *watch, uint64_t ms)
 {
     struct pollfd source = {.fd = signals_fd(&watch->cli->signals), .events = POLLIN};

@@ -21,12 +21,12 @@ struct watch {
     bool is_open, has_changed;
 };
 
-/* Opens the stream, and waits up to `ms` until it has begun. After cli_catch_signals. */
+/* Opens the stream, and waits up to `ms` until it has begun. cli_catch_signals must have been
+ * called. */
 enum cli_exit watch_open(struct watch *watch, struct cli *cli, uint64_t ms);
 void watch_close(struct watch *watch);
 
-/* Waits at least `pause_ms`, and then for a change, which is forgotten. False when a signal asks to
- * stop. */
+/* Waits at least `pause_ms`, and then for a change. Returns false if a signal asks to stop. */
 bool watch_wait(struct watch *watch, uint64_t pause_ms);
 
 #endif

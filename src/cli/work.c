@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #define WORK_EXIT_REFUSED  65  /* EX_DATAERR of sysexits.h */
-#define WORK_EXIT_NONE     127 /* the command could not be started, as a shell says it */
-#define WORK_ENVIRON_COUNT 3   /* variables that a command gets */
+#define WORK_EXIT_NONE     127 /* the command could not be started; the same code as in a shell */
+#define WORK_ENVIRON_COUNT 3   /* number of variables that a command gets */
 
 struct work_job {
     struct process_child child;
-    struct buffer input; /* for the command's standard input */
+    struct buffer input; /* text for standard input of the command */
     size_t written;
 };
 
@@ -23,7 +23,7 @@ struct work_jobs {
     struct work_job jobs[WORKER_JOBS_MAX];
 };
 
-/* The environment of this process and, before it, the item's variables. */
+/* Returns the environment for a command: the variables of the item, then those of this process. */
 static char **work_environment(const struct bytes item, struct buffer texts[WORK_ENVIRON_COUNT])
 {
     static const struct {

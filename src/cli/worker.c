@@ -9,16 +9,17 @@
 
 #include <stdlib.h>
 
-#define WORKER_WAIT         "2s" /* how long a lease call waits for items; a stop waits as long */
+/* time for which a lease call waits for items; a stop may take as long */
+#define WORKER_WAIT         "2s"
 #define WORKER_PAUSE_MS     1000 /* pause before a failed call is repeated */
 #define WORKER_LEASE_MS     30000
 #define WORKER_LEASE_MS_MIN 1000
-#define WORKER_LEASE_MS_MAX (12 * 3600 * 1000) /* the longest lease of the API */
+#define WORKER_LEASE_MS_MAX (12 * 3600 * 1000) /* maximum lease of the API */
 
 enum worker_state {
     WORKER_FREE,
     WORKER_RUNNING,
-    WORKER_ANSWERING, /* the job has ended, and the daemon must be told */
+    WORKER_ANSWERING, /* the job has ended, and its outcome is being reported to the daemon */
 };
 
 struct worker_slot {
@@ -26,27 +27,27 @@ struct worker_slot {
     struct buffer receipt;
     struct buffer id;
     struct instant lease_ends, extend_at;
-    struct worker_outcome outcome; /* of the job that has ended */
+    struct worker_outcome outcome; /* outcome of a job that has ended */
 };
 
 struct worker_loop {
     struct cli *cli;
     const struct worker_kind *kind;
-    void *context; /* context of the functions of the kind */
+    void *context; /* passed to the functions of the kind */
     size_t job_count;
-    uint64_t lease_ms, left; /* `left`: how many items may still be leased */
+    uint64_t lease_ms, left; /* `left`: number of items that may still be leased */
     struct worker_slot jobs[WORKER_JOBS_MAX];
     struct cli_calls *calls;
     struct cli_call *call;    /* the lease call */
-    struct cli_answer answer; /* of the lease call */
-    struct buffer path, body; /* of the lease call */
+    struct cli_answer answer; /* answer to the lease call */
+    struct buffer path, body; /* path and body of the lease call */
     bool is_leasing;
-    struct signals source; /* its own, so that a signal interrupts no call */
-    unsigned signals;      /* signals so far that asked to stop */
-    bool is_away;          /* the daemon does not answer; told once */
-    struct instant try_at; /* when to make the next call after a failure */
+    struct signals source; /* signals of the worker itself, so that they do not interrupt calls */
+    unsigned signals;      /* number of signals that asked to stop */
+    bool is_away;          /* the daemon does not answer, which was reported once */
+    struct instant try_at; /* time of the next call after a failure */
     uint64_t done, failed;
-    enum cli_exit code; /* exit code of the worker */
+    enum cli_exit code; /* exit code with which the worker ends */
 };
 
 static bool worker_is_before(struct instant now, struct instant then)
@@ -72,7 +73,7 @@ static void worker_free(struct worker_slot *job)
 
 /* ---- what the daemon is told ---- */
 
-/* Appends {"receipts":[...]} with one receipt, without the closing brace. */
+/* Appends {"receipts":[...]} with one receipt. The closing brace is missing. */
 static void worker_begin_body(const struct worker_slot *job, struct buffer *body)
 {
     json_open(body, NULL, '{');
@@ -81,7 +82,7 @@ static void worker_begin_body(const struct worker_slot *job, struct buffer *body
     json_close(body, ']');
 }
 
-/* Delays the next call: the daemon did not answer, or refused for now. */
+/* Delays the next call, because the daemon did not answer, or refused for now. */
 static void worker_pause(struct worker_loop *worker)
 {
     if (!worker->is_away && !worker->signals)
@@ -90,8 +91,8 @@ static void worker_pause(struct worker_loop *worker)
     worker->try_at = instant_add_ms(instant_now(), WORKER_PAUSE_MS);
 }
 
-/* Sends one receipt. False when the daemon did not answer: repeat the call. `ret_is_ok`: the
- * lease was still held. */
+/* Sends one receipt. Returns false if the daemon did not answer, so that the call must be repeated.
+ * `ret_is_ok` is true if the lease was still valid. */
 static bool worker_send(struct worker_loop *worker, const char *call, struct buffer *body,
                         bool *ret_is_ok)
 {
@@ -233,7 +234,7 @@ static void worker_begin_lease(struct worker_loop *worker)
     worker->is_leasing = cli_call_start(worker->cli, worker->call, &request, &worker->answer);
 }
 
-/* Takes the items out of a finished lease call. */
+/* Takes the items out of the answer to a lease call that has ended. */
 static void worker_end_lease(struct worker_loop *worker)
 {
     struct cli_list items;
@@ -258,7 +259,8 @@ static void worker_end_lease(struct worker_loop *worker)
 
 /* ---- the loop ---- */
 
-/* Returns descriptors to wait for, and when the next extension or repetition is due. */
+/* Returns the number of descriptors to wait for. `ret_ms` is the time until the next extension or
+ * repetition. */
 static unsigned worker_append_waits(const struct worker_loop *worker, struct pollfd *waits,
                                     uint64_t *ret_ms)
 {

@@ -18,7 +18,7 @@
 #include "cli/client.h"
 
 #define WORKER_JOBS_MAX  256
-#define WORKER_JOB_WAITS 2 /* most descriptors of one job */
+#define WORKER_JOB_WAITS 2 /* maximum of descriptors of one job */
 
 enum worker_result {
     WORKER_DONE,
@@ -26,41 +26,42 @@ enum worker_result {
     WORKER_REFUSED, /* the item becomes a dead letter at once */
 };
 
-/* How a job ended. */
+/* The outcome of a job. */
 struct worker_outcome {
     enum worker_result result;
     char error[128];
-    uint64_t delay_s; /* until the next attempt; 0: the retry of the timer decides */
+    uint64_t delay_s; /* delay of the next attempt; 0 if the retry policy of the timer decides */
 };
 
-/* A kind of job. Each function gets `context` and the slot of the job, below `job_count`. */
+/* A kind of job, as functions. Each gets `context`, and the slot of the job, which is below
+ * `job_count`. */
 struct worker_kind {
     const char *noun; /* what the jobs are called, in the plural */
     bool has_lines;   /* it prints a line for each item itself, also in JSON */
 
-    /* Begins the job of an item, which is borrowed for the call. Any other code than
-     * CLI_EXIT_DONE: it could not, and *ret_outcome says why; the worker ends with that code. */
+    /* Begins the job of an item, which is borrowed during the call. If it cannot, sets *ret_outcome
+     * and returns a code other than CLI_EXIT_DONE, with which the worker ends. */
     enum cli_exit (*start)(void *context, size_t slot, struct bytes item,
                            struct worker_outcome *ret_outcome);
 
-    /* Writes the descriptors that the job waits for beside its calls, and returns how many. */
+    /* Writes the descriptors for which the job waits, besides its calls. Returns their number. */
     unsigned (*append_waits)(void *context, size_t slot, struct pollfd *waits);
 
-    /* Lets the job proceed; true when it has ended. */
+    /* Lets the job proceed. Returns true if it has ended. */
     bool (*step)(void *context, size_t slot, struct worker_outcome *ret_outcome);
 
     /* Asks the job to end. */
     void (*stop)(void *context, size_t slot);
 };
 
-/* Reads --jobs, for the kind to make room for so many. */
+/* Reads --jobs: the number of jobs for which the kind must have slots. */
 enum cli_exit worker_read_jobs(struct cli *cli, uint64_t *ret_count);
 
-/* Works until a signal, or after --count items. `calls` is waited for too. */
+/* Works until a signal, or until --count items are done. Also waits for `calls`. */
 enum cli_exit worker_run(struct cli *cli, const struct worker_kind *kind, void *context,
                          struct cli_calls *calls, size_t job_count);
 
-/* Appends the payload of an item as it was given, or the bytes of its body_base64. */
+/* Appends the payload of an item unchanged, or the decoded bytes of its body_base64. */
 void worker_append_body(struct bytes item, struct buffer *out);
 
 #endif
