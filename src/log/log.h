@@ -29,39 +29,41 @@
 #include "base/time.h"
 
 enum log_kind {
-    LOG_NOTHING, /* nothing within the time */
-    LOG_RECORD,  /* the next record: offset, bytes */
-    LOG_END,     /* all records before `offset` were read, and it is the end */
-    LOG_LANDED,  /* append `ticket` is durable: offset, appended */
-    LOG_REFUSED, /* append `ticket` was not written and never will be: code, reason */
+    LOG_NOTHING, /* no event within the time */
+    LOG_RECORD,  /* the next record: `offset` and `bytes` */
+    LOG_END,     /* all records before `offset` were read, and the log ends there */
+    LOG_LANDED,  /* append `ticket` is durable: `offset` and `appended` */
+    LOG_REFUSED, /* append `ticket` was not written and never will be: `code` and `reason` */
     LOG_FAILED,  /* append `ticket` is in doubt */
-    /* the log has no record at the offset to read: it was trimmed, is damaged, or is another one.
-     * Nothing more is read until log_follow */
+    /* the log does not have the record to read next: it was trimmed, is damaged, or the log is
+     * another one. Nothing more is read until log_follow */
     LOG_LOST,
-    LOG_TRIMMED,     /* the log begins at `offset` now, or later */
+    LOG_TRIMMED,     /* the log begins at `offset` or later now */
     LOG_TRIM_FAILED, /* the trim may have failed */
 };
 
 struct log_event {
     enum log_kind kind;
     uint64_t ticket, offset;
-    struct wall appended; /* of LANDED: time of the append by the log's clock; {0} if unknown */
+    struct wall appended; /* LANDED: time of the append by the clock of the log; {0} if unknown */
     struct bytes bytes;
-    enum error_code code; /* of REFUSED; also of FAILED and LOST of a private log */
-    const char *reason;   /* of REFUSED, FAILED, LOST and TRIM_FAILED; valid like `bytes` */
+    enum error_code code; /* REFUSED; FAILED and LOST of a private log: the cause */
+    /* REFUSED, FAILED, LOST and TRIM_FAILED: the cause in words; valid as long as `bytes` */
+    const char *reason;
 };
 
 enum log_trouble {
     LOG_FINE,
-    LOG_SLOW,  /* no append was confirmed for a while */
-    LOG_ALONE, /* nor can the servers of the log be reached */
+    LOG_SLOW,  /* no append was confirmed for some time */
+    LOG_ALONE, /* as LOG_SLOW, and the servers of the log cannot be reached */
 };
 
-/* Where reading begins. */
+/* Where reading begins. `number` is the argument of follow. */
 enum log_from {
-    LOG_FROM_OFFSET, /* at the first record that the log still has */
-    LOG_FROM_BEGIN,  /* at the first record */
-    LOG_FROM_END,    /* this number of records before the end, or at the first record */
+    LOG_FROM_OFFSET, /* at the record with the offset `number` */
+    LOG_FROM_BEGIN,  /* at the first record that the log still has */
+    /* `number` records before the end, or at the first record if there are fewer */
+    LOG_FROM_END,
 };
 
 struct log;
@@ -76,35 +78,35 @@ struct log_ops {
     void (*close)(struct log *);
 };
 
-/* Head of every implementation. */
+/* A log. Each implementation has a struct that begins with this one. */
 struct log {
     const struct log_ops *ops;
-    /* Whether this process alone appends. Then a claim of the partition is valid at once: it needs
-     * no lease, no keeps and no sweeps. */
+    /* True if only this process appends. Then a claim of the partition is valid at once, without a
+     * lease, keeps and sweeps. */
     bool is_private;
 };
 
-/* Reads from this offset on. */
+/* Begins to read at this offset. */
 static inline enum error_code log_follow(struct log *log, uint64_t offset, struct error *ret_error)
 {
     return log->ops->follow(log, LOG_FROM_OFFSET, offset, ret_error);
 }
 
-/* Reads from the first record on. */
+/* Begins to read at the first record. */
 static inline enum error_code log_follow_begin(struct log *log, struct error *ret_error)
 {
     return log->ops->follow(log, LOG_FROM_BEGIN, 0, ret_error);
 }
 
-/* Reads from the last `count` records on, or from the first if there are fewer. */
+/* Begins to read `count` records before the end, or at the first record if there are fewer. */
 static inline enum error_code log_follow_end(struct log *log, uint64_t count,
                                              struct error *ret_error)
 {
     return log->ops->follow(log, LOG_FROM_END, count, ret_error);
 }
 
-/* Sends the bytes. LANDED, REFUSED or FAILED reports the result; until then the next append fails
- * with ERROR_OVERLOADED. On failure nothing was sent. */
+/* Sends the bytes. LANDED, REFUSED or FAILED reports the result; until then another append fails
+ * with ERROR_OVERLOADED. If this call fails, nothing was sent. */
 static inline enum error_code log_append(struct log *log, uint64_t ticket, struct bytes bytes,
                                          struct error *ret_error)
 {
@@ -112,33 +114,33 @@ static inline enum error_code log_append(struct log *log, uint64_t ticket, struc
 }
 
 /* Trims the records before this offset. TRIMMED or TRIM_FAILED reports the result; until then
- * the next trim fails with ERROR_OVERLOADED. */
+ * another trim fails with ERROR_OVERLOADED. */
 static inline enum error_code log_trim(struct log *log, uint64_t before, struct error *ret_error)
 {
     return log->ops->trim(log, before, ret_error);
 }
 
-/* Returns the next event, after `timeout_ms` at most. */
+/* Returns the next event; LOG_NOTHING if there is none within `timeout_ms`. */
 static inline enum log_kind log_wait(struct log *log, uint64_t timeout_ms,
                                      struct log_event *ret_event)
 {
     return log->ops->wait(log, timeout_ms, ret_event);
 }
 
-/* Ends the present or next wait of log_wait. */
+/* Ends the current or next log_wait. May be called from any thread. */
 static inline void log_wake(struct log *log)
 {
     log->ops->wake(log);
 }
 
-/* Returns whether appends are confirmed, and if not, why. */
+/* Returns whether appends are confirmed; if not, `ret_text` says why. */
 static inline enum log_trouble log_get_trouble(const struct log *log, char *ret_text, size_t size)
 {
     return log->ops->trouble(log, ret_text, size);
 }
 
-/* Closes the log. An append without a result is in doubt. NULL is allowed. A log of log_local.h
- * stays, and can be followed again. */
+/* Closes the log. An append without a result stays in doubt. NULL has no effect. A log of
+ * log_local.h can be followed again. */
 static inline void log_close(struct log *log)
 {
     if (log)

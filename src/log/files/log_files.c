@@ -84,15 +84,15 @@ enum error_code log_files_write_chain(struct log_files *files, const struct segm
     return log_files_put_chain(files, &fresh, ret_error);
 }
 
-/* Waits until no trim writes the chain. The caller holds the lock, which such a trim releases
- * meanwhile. */
+/* Waits until no trim is writing the chain. The caller holds the lock, which that trim has
+ * released. */
 static void log_files_wait_for_chain(struct log_files *files)
 {
     while (files->is_writing_chain)
         pthread_cond_wait(&files->changed, &files->lock);
 }
 
-/* Removes the mark of a clean stop from the chain before anything else is written. */
+/* Removes the mark of a clean stop from the chain, before anything else is written. */
 static enum error_code log_files_mark(struct log_files *files, struct error *ret_error)
 {
     if (!files->chain.is_closed)
@@ -105,8 +105,7 @@ static enum error_code log_files_mark(struct log_files *files, struct error *ret
 
 /* ---- spares ---- */
 
-/* Writes and syncs zeros piece by piece, so that the sync of an append waits for one piece at
- * most. */
+/* Writes and syncs zeros in pieces, so that the sync of an append waits for one piece at most. */
 static int log_files_fill(const struct disk_calls *disk, int file, uint64_t bytes)
 {
     char *zeros = calloc(1, LOG_ZEROS);
@@ -124,7 +123,7 @@ static int log_files_fill(const struct disk_calls *disk, int file, uint64_t byte
     return error ? error : disk->sync(disk, file);
 }
 
-/* Makes a spare, which gets its name when its contents are durable. */
+/* Makes a spare. It gets its name when its contents are durable. */
 static enum error_code log_files_write_spare(struct log_files *files, uint64_t bytes,
                                              struct error *ret_error)
 {
@@ -228,14 +227,15 @@ static enum error_code log_files_name_next(struct log_files *files, struct error
     segment_header_encode(&header, text);
     int file, error = files->disk->open(files->disk, spare.text, DISK_WRITE, &file);
     if (error) {
-        files->spare_bytes = 0; /* another spare is made */
+        files->spare_bytes = 0; /* the spare is used up, so another one is made */
         return disk_failed(error, "write", spare.text, ret_error);
     }
     error = files->disk->write(files->disk, file, 0, (struct bytes){text, sizeof(text)});
     if (!error)
         error = files->disk->sync(files->disk, file);
     if (!error) {
-        /* A crash from here on may leave the new segment, so the one before has ended. */
+        /* A crash from here on may leave the new segment, so nothing may be appended to the
+         * previous one. */
         files->must_begin = true;
         error = files->disk->rename(files->disk, spare.text, path.text);
     }
@@ -250,7 +250,7 @@ static enum error_code log_files_name_next(struct log_files *files, struct error
     return ERROR_NONE;
 }
 
-/* Begins the next segment; a step that failed before is repeated. The caller holds the lock. */
+/* Begins the next segment. If a step failed earlier, it is repeated. The caller holds the lock. */
 static enum error_code log_files_begin_next(struct log_files *files, struct error *ret_error)
 {
     log_files_wait_for_chain(files);
@@ -281,7 +281,7 @@ static enum error_code log_files_begin_next(struct log_files *files, struct erro
     return ERROR_NONE;
 }
 
-/* Syncs the last segment before the next one names its end. */
+/* Syncs the last segment. Only then may the header of the next one name its end. */
 static enum error_code log_files_sync_last(struct log_files *files, struct error *ret_error)
 {
     if (files->options.sync == LOG_FILES_SYNC_ALWAYS || files->file < 0)
@@ -310,7 +310,7 @@ enum error_code log_files_begin(struct log_files *files, uint64_t frame_bytes,
 
 /* ---- appending ---- */
 
-/* Finds room for a frame in the last segment, or begins another. */
+/* Finds room for a frame in the last segment, or begins another segment. */
 static enum error_code log_files_find_room(struct log_files *files, uint64_t size,
                                            struct log_part *ret_last, struct error *ret_error)
 {
@@ -334,7 +334,7 @@ static enum error_code log_files_find_room(struct log_files *files, uint64_t siz
     }
 }
 
-/* Writes the frame in files->frame. After a failure it is in doubt. */
+/* Writes the frame in files->frame. If that fails, the frame is in doubt. */
 static enum error_code log_files_write(struct log_files *files, uint64_t at,
                                        struct error *ret_error)
 {
@@ -405,8 +405,8 @@ enum error_code log_files_repair(struct log_files *files, struct error *ret_erro
 
 /* ---- trimming ---- */
 
-/* Drops the first segment. The caller holds the lock, which is released during work on files. A
- * file that cannot be removed is removed at the next start. */
+/* Drops the first segment. The caller holds the lock, which is released during work on files. If
+ * the file cannot be removed, the next start removes it. */
 static void log_files_drop_first(struct log_files *files)
 {
     const struct log_part part = files->parts[0];
@@ -453,8 +453,9 @@ static enum error_code log_files_move_first(struct log_files *files, uint64_t nu
     return code;
 }
 
-/* Returns how many of the segments before `before` to drop. A kept segment saves writing a
- * spare, of which each new segment needs one. The caller holds the lock. */
+/* Returns how many of the segments before `before` are dropped now. A kept segment can be dropped
+ * later to become the spare that each new segment needs, which saves writing one. The caller holds
+ * the lock. */
 static size_t log_files_count_to_drop(const struct log_files *files, uint64_t before)
 {
     const bool needs_spare = files->spare_bytes == 0 && !files->is_making_spare;
@@ -479,12 +480,12 @@ enum error_code log_files_trim(struct log_files *files, uint64_t before, struct 
         const uint64_t first = files->parts[count].number;
 
         code = log_files_move_first(files, first, ret_error);
-        /* Segments that a reader uses by now stay until the next trim. */
+        /* Segments that a reader uses stay until the next trim. */
         while (!code && !files->reader_count && files->parts[0].number < first)
             log_files_drop_first(files);
     }
     pthread_mutex_unlock(&files->lock);
-    /* If this fails, the append that needs the spare reports why. */
+    /* A failure is not reported here: the append that needs the spare reports it. */
     if (!code)
         log_files_make_spare(files, files->options.segment_bytes, NULL);
     return code;
@@ -542,8 +543,8 @@ void log_files_free(struct log_files *files)
     free(files);
 }
 
-/* Closes the log. If the mark of a clean stop cannot be written it is like a crash, which loses
- * nothing. */
+/* Closes the log. If the mark of a clean stop cannot be written, the next start treats that as a
+ * crash, which loses nothing. */
 void log_files_close(struct log_files *files)
 {
     const struct log_part *last = files ? log_files_last(files) : NULL;

@@ -14,7 +14,7 @@
 
 enum { LOG_SEGMENT_DEFAULT = 16 << 20, LOG_SEGMENT_LEAST = 4096 };
 
-/* Files found in the folder. */
+/* The files that were found in the folder. */
 struct log_found {
     uint64_t *numbers; /* numbers of the segments, sorted */
     size_t count, capacity;
@@ -22,7 +22,7 @@ struct log_found {
     bool has_chain, is_out_of_memory;
 };
 
-/* Reports damage: refuses the log, unless the options say to continue. */
+/* Reports damage. Returns an error, unless the options say to skip it. */
 static enum error_code log_open_damage(struct log_files *files, struct error *ret_error,
                                        const char *what, uint64_t number)
 {
@@ -86,7 +86,7 @@ static enum error_code log_open_look(struct log_files *files, struct log_found *
 
 /* ---- the chain ---- */
 
-/* Makes the chain, which gets its name when it is complete. */
+/* Makes the chain. It gets its name when it is complete. */
 static enum error_code log_open_make_chain(struct log_files *files, struct segment_chain *chain,
                                            struct error *ret_error)
 {
@@ -124,7 +124,8 @@ static enum error_code log_open_make(struct log_files *files, struct error *ret_
     return log_open_make_chain(files, &chain, ret_error);
 }
 
-/* Reads the header of a segment, if it has this number and the file has the size that it says. */
+/* Reads the header of a segment. It must have this number, and the file must have the size in the
+ * header. */
 static enum error_code log_open_header(const struct log_files *files, uint64_t number,
                                        struct segment_header *ret_header, struct error *ret_error)
 {
@@ -156,7 +157,7 @@ static enum error_code log_open_header(const struct log_files *files, uint64_t n
     return ERROR_NONE;
 }
 
-/* Makes a chain from readable headers if the chain itself cannot be read. */
+/* If the chain cannot be read, makes one from the headers that can. */
 static enum error_code log_open_guess_chain(struct log_files *files, const struct log_found *found,
                                             struct error *ret_error)
 {
@@ -206,7 +207,7 @@ static enum error_code log_open_chain(struct log_files *files, const struct log_
     return code ? code : log_open_guess_chain(files, found, ret_error);
 }
 
-/* Compares the id: two complete logs differ in nothing else. */
+/* Compares the id. Only that distinguishes two logs that are both complete. */
 static enum error_code log_open_check_id(const struct log_files *files, struct error *ret_error)
 {
     if (!files->options.id || memcmp(files->chain.id, files->options.id, SEGMENT_ID_SIZE) == 0)
@@ -269,8 +270,8 @@ static enum error_code log_open_part(struct log_files *files, uint64_t number,
     return ERROR_NONE;
 }
 
-/* Collects every segment from the chain's first to its last. One more may exist, which a crash
- * left before the chain named it. */
+/* Lists the segments from the chain's first to its last. There may be one more, which a crash left
+ * before the chain named it. */
 static enum error_code log_open_parts(struct log_files *files, const struct log_found *found,
                                       struct error *ret_error)
 {
@@ -297,8 +298,8 @@ static enum error_code log_open_parts(struct log_files *files, const struct log_
 
 /* ---- the end ---- */
 
-/* Finds the end of a segment that no header names. `*ret_last` is the position of its last
- * frame. */
+/* Finds the end of a segment that the next header does not name. `*ret_last` is the position of its
+ * last frame. */
 static enum error_code log_open_scan(struct log_files *files, struct log_part *part,
                                      struct bytes contents, uint64_t *ret_last,
                                      struct error *ret_error)
@@ -352,7 +353,7 @@ static enum error_code log_open_end(struct log_files *files, struct log_part *pa
     return code;
 }
 
-/* Finds the ends that no header names: of the last segment, and of those before a gap. */
+/* Finds the ends that no header names: of the last segment, and of segments before a gap. */
 static enum error_code log_open_ends(struct log_files *files, uint64_t *ret_last_frame,
                                      struct error *ret_error)
 {
@@ -368,8 +369,8 @@ static enum error_code log_open_ends(struct log_files *files, uint64_t *ret_last
     return code;
 }
 
-/* Checks that the log has the offset that the caller needs next, or ends just before it, and
- * reaches `reached`. An unsynced log may end earlier after a power cut. */
+/* Checks that the log has the offset that the caller needs, or ends just before it, and that it has
+ * come to `reached`. A log that is not synced may end earlier after a power cut. */
 static enum error_code log_open_check_begin(struct log_files *files, struct error *ret_error)
 {
     const struct log_files_options *options = &files->options;
@@ -400,11 +401,12 @@ static enum error_code log_open_check_begin(struct log_files *files, struct erro
 
 /* ---- making sure ---- */
 
-/* Makes durable what a start has read, because it may be only in the system's cache: an append
- * whose sync failed, the name of a new segment, the chain. The start then relies on it. */
+/* The following functions make durable what was read while opening. It may be only in the system's
+ * cache: an append whose sync failed, the name of a new segment, the chain. From here on the log
+ * relies on it. */
 
-/* Writes the chain first, into its own slot, because the other slot may be the only copy on the
- * disk. */
+/* Writes the chain first, into the slot that it has, because the other slot may be the only copy on
+ * the disk. */
 static enum error_code log_open_secure_names(struct log_files *files, struct error *ret_error)
 {
     const struct log_part *last = log_files_last(files);
@@ -421,8 +423,8 @@ static enum error_code log_open_secure_names(struct log_files *files, struct err
     return log_files_write_chain(files, &chain, ret_error);
 }
 
-/* Syncs the last frame, which may be an append whose sync failed; earlier frames were synced
- * before it. */
+/* Syncs the last frame, which may be an append whose sync failed. Earlier frames were synced before
+ * it was written. */
 static enum error_code log_open_secure_frame(struct log_files *files, uint64_t at,
                                              struct error *ret_error)
 {
@@ -464,7 +466,7 @@ static enum error_code log_open_secure(struct log_files *files, uint64_t last_fr
 
 /* ---- all of it ---- */
 
-/* Removes segments that were trimmed. */
+/* Removes the files of segments that were trimmed. */
 static void log_open_tidy(struct log_files *files, const struct log_found *found)
 {
     files->disk->remove(files->disk, log_path_of(files, LOG_FILES_SPARE ".new").text);

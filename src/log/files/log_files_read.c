@@ -35,9 +35,9 @@ struct log_reading {
     struct log_files *files;
     uint64_t from;     /* first offset wanted */
     uint64_t expected; /* offset of the next record in the files */
-    uint64_t counted;  /* offset before which lost records were counted by others */
+    uint64_t counted;  /* offset up to which other readings have counted lost records */
     uint64_t lost;
-    uint64_t end;  /* end of the log when the reading began */
+    uint64_t end;  /* end of the log at the time when the reading began */
     uint64_t next; /* offset after the segment that was read last */
     bool is_of_one_segment;
     log_visit *visit;
@@ -56,7 +56,7 @@ static enum error_code log_read_damage(struct log_reading *reading, const struct
                      log_path_of_segment(reading->files, part->number).text, position);
 }
 
-/* Counts the missing records before `offset` as lost. */
+/* Counts the records up to `offset` as lost. */
 static void log_read_pass_over(struct log_reading *reading, uint64_t offset)
 {
     uint64_t begin = reading->expected > reading->from ? reading->expected : reading->from;
@@ -117,7 +117,7 @@ static enum error_code log_read_part(struct log_reading *reading, const struct l
     return code;
 }
 
-/* Reads the segments, which stay meanwhile. */
+/* Reads segments, which are not removed meanwhile. */
 static enum error_code log_read_parts(struct log_reading *reading, const struct log_part *parts,
                                       size_t count)
 {
@@ -136,7 +136,7 @@ static enum error_code log_read_parts(struct log_reading *reading, const struct 
             break;
         code = log_read_part(reading, &parts[i], (struct bytes){contents, parts[i].end});
         free(contents);
-        /* Offsets between two segments were skipped by an earlier start. */
+        /* An earlier start has skipped the offsets between the two segments. */
         if (!code && i + 1 < count && parts[i + 1].first != parts[i].next) {
             code = log_read_damage(reading, &parts[i + 1], 0);
             log_read_pass_over(reading, parts[i + 1].first);
@@ -184,7 +184,8 @@ static enum error_code log_read_all(struct log_reading *reading)
     pthread_mutex_lock(&files->lock);
     files->reader_count--;
     files->lost += reading->lost;
-    if (reading->expected > files->lost_before) /* each reading finds the same loss */
+    /* so that a loss which each reading finds is counted once */
+    if (reading->expected > files->lost_before)
         files->lost_before = reading->expected;
     pthread_mutex_unlock(&files->lock);
     return code;

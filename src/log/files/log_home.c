@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    SEGMENTS_KEPT = 8, /* about as many as a flush of the tables frees */
+    SEGMENTS_KEPT = 8, /* about as many segments as a flush of the tables allows to drop */
     REACHED_SIZE = 36,
 };
 
@@ -31,9 +31,10 @@ static enum error_code log_home_path(const struct log_home *log, const char *nam
 
 /* ---- how far the log had come ---- */
 
-/* Encodes REACHED, which is written in place and not synced after each append. So it never says
- * more than the log has, and after the end of a process exactly that. It is outside of the log's
- * folder, so an older copy of the log does not include it. A damaged file says nothing. */
+/* REACHED is a file with the offset that the log has reached. It is written in place, and not
+ * synced after each append. So its offset is never beyond the end of the log, and after a process
+ * has ended it is exact. The file is outside of the log's folder, so an older copy of the log does
+ * not contain it. A damaged file counts as unknown. */
 
 static void log_home_encode_reached(const struct log_home *log, uint64_t end, char to[REACHED_SIZE])
 {
@@ -72,8 +73,8 @@ static void log_home_write_reached(const struct log_home *log, uint64_t end)
     disk_system()->write(disk_system(), log->reached, 0, (struct bytes){text, sizeof(text)});
 }
 
-/* Opens REACHED, in place if it exists, because a full disk has no room for another one. Without
- * it the next start knows less. */
+/* Opens REACHED. If it exists it is written in place, because a full disk has no room for another
+ * file. If that fails, the next start cannot check the end of the log. */
 static void log_home_open_reached(struct log_home *log, uint64_t end)
 {
     const struct disk_calls *disk = disk_system();
@@ -107,7 +108,7 @@ bool log_home_adopt(struct log_home *log)
     const bool is_same = log->has_id && memcmp(log->id, stats.id, sizeof(stats.id)) == 0;
     log->has_id = true;
     memcpy(log->id, stats.id, sizeof(stats.id));
-    /* A log without records does not know its own begin. */
+    /* While the log has no records, REACHED says nothing. */
     log_home_open_reached(log, stats.end > stats.first ? stats.end : 0);
     return !is_same;
 }
@@ -182,11 +183,12 @@ enum error_code log_home_make(struct log_home *log, uint64_t begin, struct error
         return code;
     log_files_close(log->files);
     log->files = NULL;
-    files_remove_folder(path); /* left by a start that was killed before the tables knew it */
+    /* left by a start that was killed before the tables had the log's id */
+    files_remove_folder(path);
     return log_home_open_files(log, LOG_FILES_MAKE, begin, ret_error);
 }
 
-/* True if a log has records. One that cannot be opened counts as unfinished. */
+/* True if a log has records. If it cannot be opened, it counts as unfinished and so as unused. */
 static bool log_home_is_used(const struct log_home *log, const char *path)
 {
     const struct log_files_options options = {
@@ -211,8 +213,8 @@ enum error_code log_home_check_unused(const struct log_home *log, struct error *
                      "%.150s holds writes of tables that are not here; restore a backup", path);
 }
 
-/* Begins a log in place of a lost one, and counts the records that only the old log had. The new
- * log repeats no offset of the tables. */
+/* Begins a log that replaces a lost one, and counts the records that only the lost one had. No
+ * offset of the tables is used again. */
 static enum error_code log_home_replace(struct log_home *log, uint64_t begin,
                                         struct error *ret_error)
 {
@@ -223,7 +225,7 @@ static enum error_code log_home_replace(struct log_home *log, uint64_t begin,
     return log_home_make(log, begin > log->end_min ? begin : log->end_min, ret_error);
 }
 
-/* Opens the old log, which may be missing, or be that of another folder: then none of its
+/* Opens the log that should be there. If it is missing, or belongs to another folder, none of its
  * records are used. */
 enum error_code log_home_open(struct log_home *log, enum log_files_mode mode, uint64_t begin,
                               struct error *ret_error)

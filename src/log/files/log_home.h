@@ -24,54 +24,56 @@
 #define LOG_HOME_REACHED "REACHED"
 
 struct log_home {
-    const char *home; /* the data folder; borrowed */
+    const char *home; /* path of the data folder; borrowed */
     uint64_t segment_bytes;
     enum log_files_sync sync;
     bool skips_damage;
-    const struct disk_calls *disk; /* disk of the log's files; NULL for the operating system's */
-    uint64_t end_min;              /* lower bound of the log's end, by the tables; 0 if unknown */
+    /* disk for the log's files; NULL means that of the operating system */
+    const struct disk_calls *disk;
+    uint64_t end_min; /* lower bound of the log's end, which the tables know; 0 if unknown */
     bool has_id;
-    uint8_t id[LOG_ID_SIZE]; /* of the log that belongs to the folder */
+    uint8_t id[LOG_ID_SIZE]; /* id of the log that belongs to the folder */
 
-    struct log_files *files; /* NULL: none is open */
-    int reached;             /* descriptor of REACHED; -1: none */
+    struct log_files *files; /* NULL if no log is open */
+    int reached;             /* descriptor of REACHED; -1 if it is not open */
 
-    bool has_loss; /* records are lost, and were passed over; the text says why */
+    bool has_loss; /* records were lost and skipped; `loss` says why */
     struct error loss;
-    uint64_t torn; /* appends that a power cut tore: they were not acknowledged */
-    uint64_t lost; /* records */
+    /* number of appends that a power cut made incomplete; they were not acknowledged */
+    uint64_t torn;
+    uint64_t lost; /* number of lost records */
 };
 
 void log_home_init(struct log_home *log, const char *home);
 
-/* Begins a log in place of any that is there. */
+/* Makes a new log, which replaces any that is there. */
 enum error_code log_home_make(struct log_home *log, uint64_t begin, struct error *ret_error);
 
-/* Refuses a log that holds records, where none belongs to the folder: ERROR_CORRUPT. */
+/* Returns ERROR_CORRUPT if there is a log with records although the folder has no log. */
 enum error_code log_home_check_unused(const struct log_home *log, struct error *ret_error);
 
-/* Opens the log of the folder, from which the records from `begin` on are needed. `mode` is
- * LOG_FILES_OPEN or LOG_FILES_READ. Another one begins in place of one that is lost. */
+/* Opens the folder's log, whose records from `begin` on are needed. `mode` is LOG_FILES_OPEN or
+ * LOG_FILES_READ. A lost log is replaced by a new one. */
 enum error_code log_home_open(struct log_home *log, enum log_files_mode mode, uint64_t begin,
                               struct error *ret_error);
 
-/* Reading has met damage: opens the log again from `begin` on, with what is intact. Refused without
- * skips_damage. `ret_error` may be `cause`. */
+/* After a reading has found damage: opens the log again, and uses the intact records from `begin`
+ * on. Refused without skips_damage. `ret_error` may be `cause`. */
 enum error_code log_home_open_rest(struct log_home *log, uint64_t begin, const struct error *cause,
                                    struct error *ret_error);
 
-/* Refuses damage: the text is that of `cause` with what can be done. */
+/* Returns ERROR_CORRUPT with the text of `cause`, and what can be done about it. */
 enum error_code log_home_refuse(const struct error *cause, struct error *ret_error);
 
-/* The open log becomes that of the folder: sets the id, and begins to write REACHED. True: the id
- * is another one than before. */
+/* Makes the open log that of the folder: sets the id, and begins to write REACHED. Returns true if
+ * the id has changed. */
 bool log_home_adopt(struct log_home *log);
 
-/* log_files_append; and notes how far the log has come. */
+/* Appends as log_files_append, and writes the offset that the log has reached. */
 enum error_code log_home_append(struct log_home *log, struct log_record *records, size_t count,
                                 struct error *ret_error);
 
-/* Fine when none is open. */
+/* Closes the log, if one is open. */
 void log_home_close(struct log_home *log);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOW_MS = 1000 }; /* age of an append that counts as slow */
+enum { SLOW_MS = 1000 }; /* age in milliseconds from which an append counts as slow */
 
 static struct log_local_part *log_local_part_of(struct log *log)
 {
@@ -16,7 +16,8 @@ static struct log_local_part *log_local_part_of(struct log *log)
 
 /* ---- the log of a partition ---- */
 
-/* Copies the bytes without the lock: they are the owner's until the append waits. */
+/* Copies the bytes without the lock, because only the owner uses them until the append waits to be
+ * written. */
 static enum error_code log_local_append(struct log *log, uint64_t ticket, struct bytes bytes,
                                         struct error *ret_error)
 {
@@ -100,7 +101,7 @@ static enum log_kind log_local_take(struct log_local_part *part, struct log_even
     return log_local_take_reading(part, ret_event);
 }
 
-/* True if there is no event until log_local_mark or a call of the owner. */
+/* True if the partition has no event until log_local_mark or a call of its owner. */
 static bool log_local_is_exhausted(const struct log_local_part *part)
 {
     return part->step != LOG_LOCAL_DONE && !part->has_trim_result && !part->has_end_due &&
@@ -223,7 +224,7 @@ static void log_local_init(struct log_local *local, const struct log_local_optio
     }
 }
 
-/* Begins a log where the folder has none. */
+/* Makes a log in a folder that has none. */
 static enum error_code log_local_make(struct log_local *local, struct error *ret_error)
 {
     const struct log_local_options *options = &local->options;

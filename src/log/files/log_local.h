@@ -35,56 +35,57 @@
 struct log_local;
 
 struct log_local_options {
-    const char *home; /* the data folder */
+    const char *home; /* path of the data folder */
     uint16_t partition_count;
     uint64_t segment_bytes; /* 0 means the default of log_files.h */
     enum log_files_sync sync;
-    bool skips_damage; /* opens and reads what is intact; otherwise damage is ERROR_CORRUPT */
+    /* true to use what is intact after damage; otherwise damage is ERROR_CORRUPT */
+    bool skips_damage;
     bool has_id;
-    uint8_t id[LOG_ID_SIZE]; /* id of the folder's log, if has_id */
-    uint64_t begin;          /* lowest offset that a partition needs; a new log begins here */
-    uint64_t reached;        /* lower bound of the log's end, by the tables; 0 if unknown */
-    /* LOG_FILES_MAKE refuses a log that holds records, and replaces any other. It and
-     * LOG_FILES_OPEN may end with another id than before: the caller stores log_local_stats.id. */
+    uint8_t id[LOG_ID_SIZE]; /* id of the folder's log; valid if has_id */
+    uint64_t begin;          /* lowest offset that a partition needs; a new log begins at it */
+    uint64_t reached;        /* lower bound of the log's end, which the tables know; 0 if unknown */
+    /* LOG_FILES_MAKE refuses to replace a log with records, and replaces any other. With it and
+     * with LOG_FILES_OPEN the id may change: the caller stores log_local_stats.id. */
     enum log_files_mode mode;
-    bool replaces;                 /* LOG_FILES_MAKE replaces a log that holds records too */
-    const struct disk_calls *disk; /* NULL for the operating system's */
+    bool replaces;                 /* with LOG_FILES_MAKE: replaces even a log with records */
+    const struct disk_calls *disk; /* NULL means the disk of the operating system */
 
-    /* Called when an append finds no room. Frees space that is held back for that, and returns
-     * true to try again. NULL if none is held back. */
+    /* Called when the disk has no room for an append. Frees space that was reserved for this case,
+     * and returns true to try again. NULL if no space is reserved. */
     bool (*relieve)(void *context);
-    /* Called from any thread when a partition has events to wait for. NULL is allowed. It may not
-     * call the log. */
+    /* Called from any thread when a partition has an event for log_wait. It must not call the log.
+     * May be NULL. */
     void (*told)(void *context, uint16_t partition);
-    /* Called on the writing thread. Returns how long it waits for more appends to write together,
-     * with so many bytes of them; it asks again when some come. NULL if it never waits. */
+    /* Called on the writing thread, and again when more appends arrive. Returns for how long to
+     * wait for more of them; `bytes` is the size of those that wait. NULL if it never waits. */
     uint64_t (*linger_ns)(void *context, uint64_t bytes);
-    /* Called after each write, which took `ns`, on the thread that wrote, without locks. May be
+    /* Called on the writing thread after each write, which took `ns`. No lock is held. May be
      * NULL. */
     void (*written)(void *context, uint64_t bytes, uint64_t ns);
     void *context;
 };
 
 struct log_local_stats {
-    uint64_t first, end; /* first kept offset; offset of the next append */
+    uint64_t first, end; /* first offset that is kept; offset of the next append */
     uint8_t id[LOG_ID_SIZE];
-    uint64_t bytes, reserved; /* see log_files_stats */
+    uint64_t bytes, reserved; /* as in log_files_stats */
     uint64_t torn;            /* incomplete appends that a crash left */
     uint64_t lost;            /* records that are missing or damaged */
-    bool has_loss;            /* damage was skipped; `loss` says which */
+    bool has_loss;            /* damage was skipped; `loss` describes it */
     struct error loss;
-    bool is_in_doubt; /* the last append failed, and is not removed yet */
+    bool is_in_doubt; /* the last append failed, and has not been removed yet */
 };
 
 /* Opens or makes the log; see log_home.h for what is refused. */
 enum error_code log_local_open(const struct log_local_options *options,
                                struct log_local **ret_local, struct error *ret_error);
 
-/* Stops the threads and closes the log. NULL is allowed. */
+/* Stops the threads and closes the log. NULL has no effect. */
 void log_local_close(struct log_local *local);
 
-/* Starts a thread that writes after log_local_kick, and one that trims. Without them the host calls
- * log_local_flush and log_local_trim. */
+/* Starts two threads: one writes after log_local_kick, the other trims. Without them the host must
+ * call log_local_flush and log_local_trim. */
 enum error_code log_local_start(struct log_local *local, struct error *ret_error);
 
 /* Stops the threads, after they have finished their work. */
@@ -93,29 +94,30 @@ void log_local_stop(struct log_local *local);
 /* Returns the log of a partition. */
 struct log *log_local_partition(struct log_local *local, uint16_t partition);
 
-/* Writes the appends of all partitions that wait, with one write and one sync. Returns false if
- * another thread is writing: then it does nothing but log_local_kick. */
+/* Writes the waiting appends of all partitions with one write and one sync. If another thread is
+ * writing, only calls log_local_kick, and returns false. */
 bool log_local_flush(struct log_local *local);
 
-/* Wakes the writing thread, which does what log_local_flush does. Appends that come meanwhile wait
- * for its next write. */
+/* Wakes the writing thread, which then does what log_local_flush does. Appends that arrive during a
+ * write are in the next one. */
 void log_local_kick(struct log_local *local);
 
 /* Returns the number of appends that wait, and their size. */
 void log_local_pending(const struct log_local *local, uint64_t *ret_count, uint64_t *ret_bytes);
 
-/* Reports LOG_END, with the present end, once to each partition that has reached its end. A
- * partition with an append gets it after the result. */
+/* Reports LOG_END, with the current end, once more to each partition that has reached its end. A
+ * partition with an append gets it after the result of the append. */
 void log_local_note_end(struct log_local *local);
 
-/* Returns the number of times that enough was appended for the partitions to trim again. */
+/* Returns how often enough was appended that partitions should trim again. */
 uint64_t log_local_trims_due(const struct log_local *local);
 
-/* Trims the files before the lowest offset of all partitions' log_trim. A partition without any
- * keeps everything. Prepares files for later appends in any case. Waits for the disk. */
+/* Trims the files up to the lowest offset that all partitions have passed to log_trim. A partition
+ * that has not called it keeps everything. Also prepares files for later appends. Waits for the
+ * disk. */
 void log_local_trim(struct log_local *local);
 
-/* True while an append that failed may be on the disk or not. */
+/* True while it is unknown whether a failed append is on the disk. */
 bool log_local_is_in_doubt(struct log_local *local);
 
 void log_local_get_stats(struct log_local *local, struct log_local_stats *ret_stats);

@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { LATE_MS = 1000 }; /* time for which followers wait for one that does not read */
+/* time for which followers wait for one that does not read, in milliseconds */
+enum { LATE_MS = 1000 };
 
 /* ---- the window ---- */
 
@@ -25,7 +26,7 @@ void log_window_deinit(struct log_window *window)
 struct log_window_loading {
     struct log_window window;
     uint16_t partition_count;
-    uint64_t end; /* end of the log when the loading began */
+    uint64_t end; /* end of the log at the time when the loading began */
 };
 
 static bool log_window_reserve(struct log_window *window)
@@ -49,7 +50,7 @@ static enum error_code log_window_visit(void *context, const struct log_record *
     const size_t at = window->bytes.size;
 
     if (record->offset >= loading->end)
-        return ERROR_NONE; /* it landed since then: LOG_LANDED reports it */
+        return ERROR_NONE; /* appended after the loading began; LOG_LANDED reports it */
     if (record->partition >= loading->partition_count)
         return error_set(ret_error, ERROR_CORRUPT, "the log has records of partition %u",
                          record->partition);
@@ -63,7 +64,8 @@ static enum error_code log_window_visit(void *context, const struct log_record *
     return ERROR_NONE;
 }
 
-/* Links the records of each partition. */
+/* Links the records of each partition in order, and sets `heads`. Returns false if out of
+ * memory. */
 static bool log_window_link(struct log_window *window, uint16_t partition_count)
 {
     window->heads = malloc(partition_count * sizeof(*window->heads));
@@ -80,8 +82,8 @@ static bool log_window_link(struct log_window *window, uint16_t partition_count)
     return true;
 }
 
-/* Reads the records from `from` on to the end of a segment. On failure `end` is the offset after
- * those that cannot be read. */
+/* Reads the records from `from` on, to the end of a segment. On failure `end` is the offset after
+ * the records that cannot be read. */
 static enum error_code log_window_load(struct log_local *local, uint64_t from, uint64_t end,
                                        struct log_window *ret_window, struct error *ret_error)
 {
@@ -110,7 +112,7 @@ static bool log_local_window_has(const struct log_local *local, uint64_t offset)
     return offset >= local->window.from && offset < local->window.end;
 }
 
-/* Sets whether and what the partition reads. Frees the window if no partition reads any more. */
+/* Sets the state of the partition's reading. Frees the window if no partition reads any more. */
 static void log_local_set_reading(struct log_local_part *part, enum log_local_reading reading)
 {
     struct log_local *local = part->local;
@@ -124,7 +126,7 @@ static void log_local_set_reading(struct log_local_part *part, enum log_local_re
     log_window_deinit(&local->window);
 }
 
-/* Marks all followers: those that waited for this one may load the next window now. */
+/* Marks all followers, because those that waited for this one may load the next window now. */
 static void log_local_mark_followers(struct log_local *local)
 {
     for (uint16_t i = 0; i < local->options.partition_count; i++)
@@ -151,7 +153,8 @@ static void log_local_lose(struct log_local_part *part, const struct error *caus
     log_local_mark_followers(part->local);
 }
 
-/* Begins to read at `offset`, or with skipped damage at the nearest offset that is there. */
+/* Begins to read at `offset`. If damage was skipped there, begins at the nearest offset that
+ * exists. */
 static void log_local_begin(struct log_local_part *part, uint64_t offset)
 {
     struct log_local *local = part->local;
@@ -187,7 +190,7 @@ enum error_code log_local_follow(struct log *log, enum log_from from, uint64_t n
     part->has_end_due = false;
     if (from == LOG_FROM_BEGIN)
         number = local->first;
-    log_local_begin(part, number ? number : 1); /* offsets begin with 1 */
+    log_local_begin(part, number ? number : 1); /* the first offset is 1 */
     pthread_mutex_unlock(&local->lock);
     return ERROR_NONE;
 }
@@ -209,8 +212,8 @@ static uint64_t log_local_lowest(const struct log_local *local, uint64_t least)
     return lowest;
 }
 
-/* True if followers within the window have not read on for so long that the others go on without
- * them. */
+/* True if followers that are still in the window have not read for so long that the others stop
+ * waiting for them. */
 static bool log_local_leaves_late(struct log_local *local)
 {
     const struct instant now = instant_now();
@@ -225,7 +228,8 @@ static bool log_local_leaves_late(struct log_local *local)
     return true;
 }
 
-/* Gives the window to the followers, or reports to those that need it that it cannot be read. */
+/* Sets a window for the followers. If it could not be loaded, reports that to those that need
+ * it. */
 static void log_local_set_window(struct log_local *local, struct log_window *window,
                                  enum error_code code, const struct error *cause)
 {
@@ -247,7 +251,7 @@ static void log_local_set_window(struct log_local *local, struct log_window *win
     log_local_mark_followers(local);
 }
 
-/* Loads the window from `from` on. Releases the lock meanwhile. */
+/* Loads the window from the offset `from` on. The lock is released meanwhile. */
 static void log_local_load(struct log_local *local, uint64_t from)
 {
     struct error cause = {.text = ""};
@@ -274,8 +278,8 @@ static void log_local_load(struct log_local *local, uint64_t from)
     log_local_set_window(local, &window, code, &cause);
 }
 
-/* Returns the offset from which the window is to be loaded for this follower, which has read what
- * is in the present one. 0 if it has to wait. */
+/* Returns the offset from which to load a window for this follower, which has read all of the
+ * current one. 0 if it has to wait. */
 static uint64_t log_local_wanted(struct log_local_part *part)
 {
     struct log_local *local = part->local;
@@ -294,7 +298,7 @@ static uint64_t log_local_wanted(struct log_local_part *part)
 
 /* ---- events ---- */
 
-/* Takes the follower's next record out of the window. */
+/* Returns the follower's next record in the window. False if there is none. */
 static bool log_local_take_record(struct log_local_part *part, struct log_event *ret_event)
 {
     struct log_local *local = part->local;

@@ -11,8 +11,8 @@
 enum {
     GROUP_BYTES = 64 << 20, /* maximum size of one write, unless a single append is larger */
     BYTES_KEPT = 64 << 10,  /* maximum size of an empty buffer that is kept */
-    TRIM_BYTES = 4 << 20,   /* appended bytes after which a trim is due */
-    REPAIR_MS = 1000,       /* interval of attempts to remove an append that is in doubt */
+    TRIM_BYTES = 4 << 20,   /* number of appended bytes after which a trim is due */
+    REPAIR_MS = 1000,       /* interval at which it is tried to remove an append that is in doubt */
 };
 
 void log_local_mark(struct log_local_part *part)
@@ -44,7 +44,7 @@ void log_local_withdraw(struct log_local_part *part)
     part->step = LOG_LOCAL_NONE;
 }
 
-/* Takes the oldest appends that wait, at least one if there is one. Returns their number and
+/* Takes the oldest waiting appends: at least one, if there is any. Returns their number and
  * size. */
 static size_t log_local_collect(struct log_local *local, size_t *ret_bytes)
 {
@@ -69,8 +69,8 @@ static size_t log_local_collect(struct log_local *local, size_t *ret_bytes)
     return count;
 }
 
-/* Removes an append that is in doubt, and makes the records durable. With `count` 0 it does only
- * the former. */
+/* Removes an append that is in doubt, and then makes the records durable. If `count` is 0, only the
+ * former. */
 static enum error_code log_local_try(struct log_local *local, size_t count, bool *ret_is_in_doubt,
                                      struct error *ret_error)
 {
@@ -103,7 +103,7 @@ static void log_local_finish_one(struct log_local_part *part, enum log_kind resu
     log_local_mark(part);
 }
 
-/* Notes whether an append is in doubt. Partitions report LOG_END only when none is. */
+/* Stores whether an append is in doubt. Partitions report LOG_END only when none is. */
 static void log_local_set_doubt(struct log_local *local, bool is_in_doubt)
 {
     if (local->is_in_doubt && !is_in_doubt)
@@ -137,7 +137,7 @@ static void log_local_finish(struct log_local *local, size_t count, enum log_kin
     pthread_cond_broadcast(&local->trims);
 }
 
-/* Writes the appends that wait. The caller holds the lock, which is released meanwhile. */
+/* Writes the waiting appends. The caller holds the lock, which is released meanwhile. */
 static void log_local_write(struct log_local *local)
 {
     struct error error = {.text = ""};
@@ -180,13 +180,13 @@ bool log_local_flush(struct log_local *local)
     if (is_free)
         log_local_write(local);
     else
-        local->is_kicked = true; /* the writing thread goes on when the other is done */
+        local->is_kicked = true; /* the writing thread continues when the other thread is done */
     pthread_mutex_unlock(&local->lock);
     log_local_tell(local);
     return is_free;
 }
 
-/* Signals without the lock, on which the woken thread would wait. */
+/* Signals without holding the lock, because the woken thread would wait for it. */
 void log_local_kick(struct log_local *local)
 {
     pthread_mutex_lock(&local->lock);
@@ -226,7 +226,7 @@ uint64_t log_local_trims_due(const struct log_local *local)
     return atomic_load(&local->trims_due);
 }
 
-/* Returns the offset before which no partition needs a record. */
+/* Returns the offset before which no partition needs records. */
 static uint64_t log_local_take_trims(struct log_local *local)
 {
     uint64_t before = UINT64_MAX;
@@ -280,7 +280,7 @@ void log_local_trim(struct log_local *local)
 
 /* ---- the threads ---- */
 
-/* Waits for work. While an append is in doubt, the wait ends in time for another repair. */
+/* Waits for work. While an append is in doubt, waits at most until the next attempt to repair. */
 static void log_local_wait_for_work(struct log_local *local)
 {
     if (!local->is_in_doubt || local->is_writing) {
@@ -293,7 +293,7 @@ static void log_local_wait_for_work(struct log_local *local)
         local->is_kicked = true;
 }
 
-/* Waits for more appends, because a sync costs the same for one as for a thousand. */
+/* Waits for more appends, because one sync for a thousand costs as much as for one. */
 static void log_local_linger(struct log_local *local)
 {
     const struct log_local_options *options = &local->options;
@@ -320,7 +320,7 @@ static void *log_local_run_writes(void *argument)
             continue;
         }
         log_local_linger(local);
-        if (!local->is_writing) /* another thread may have begun meanwhile */
+        if (!local->is_writing) /* another thread may be writing by now */
             log_local_write(local);
         pthread_mutex_unlock(&local->lock);
         log_local_tell(local);
@@ -368,7 +368,8 @@ enum error_code log_local_start(struct log_local *local, struct error *ret_error
         return ERROR_NONE;
     pthread_mutex_lock(&local->lock);
     local->is_ending = false;
-    local->untrimmed_bytes = TRIM_BYTES; /* the first append takes the spare: another one is made */
+    /* the first append uses the spare, so a trim is due at once, which makes another one */
+    local->untrimmed_bytes = TRIM_BYTES;
     pthread_mutex_unlock(&local->lock);
     local->has_write_thread =
         !thread_start(&local->write_thread, log_local_run_writes, local, "commit");

@@ -83,7 +83,7 @@ uint64_t segment_frame_size(const struct log_record *records, size_t count)
     return SEGMENT_FRAME_HEADER_SIZE + segment_align(size);
 }
 
-/* Computes the checksum of a frame's header, without its checksum field. */
+/* Computes the checksum of a frame's header, except the field of the checksum. */
 static uint32_t segment_frame_sum(uint32_t seed, uint64_t position, const char *header)
 {
     char place[8];
@@ -133,7 +133,7 @@ bool segment_record_next(struct bytes *body, struct log_record *ret_record)
     return true;
 }
 
-/* True if the body has exactly `count` records. */
+/* True if the body consists of exactly `count` records. */
 static bool segment_body_holds(struct bytes body, uint32_t count)
 {
     struct log_record record;
@@ -173,7 +173,7 @@ bool segment_frame_find(uint32_t seed, struct bytes segment, uint64_t *position,
                         struct segment_frame *ret_frame)
 {
     for (uint64_t at = *position; at + SEGMENT_FRAME_HEADER_SIZE < segment.size; at += 8) {
-        /* Skips quickly over zeros, which are most of the bytes. */
+        /* Skips zeros quickly, because most bytes are zero. */
         if (get_le(segment.data + at + 8, 8) == 0 ||
             !segment_frame_decode(seed, segment, at, ret_frame))
             continue;

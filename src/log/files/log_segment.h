@@ -15,11 +15,11 @@
 
 enum {
     SEGMENT_ID_SIZE = LOG_ID_SIZE,
-    SEGMENT_HEADER_SIZE = 80, /* a multiple of 8, like every size and position in a segment */
+    SEGMENT_HEADER_SIZE = 80, /* a multiple of 8, as every size and position in a segment */
     SEGMENT_FRAME_HEADER_SIZE = 24,
     SEGMENT_RECORD_HEADER_SIZE = 6,
     SEGMENT_CHAIN_SIZE = 80,
-    /* size of each of the chain's two slots, which are written in turns */
+    /* size of each of the two slots of the chain, which are written alternately */
     SEGMENT_CHAIN_SLOT = 4096,
 };
 
@@ -27,12 +27,13 @@ enum {
 
 struct segment_header {
     uint8_t id[SEGMENT_ID_SIZE]; /* id of the log */
-    uint64_t number;             /* number of the segment, one more than that of the one before */
+    uint64_t number;             /* number of the segment; the previous one has the number before */
     uint64_t bytes;              /* size of the file */
     uint64_t first;              /* offset of its first record */
-    uint64_t previous_end;       /* position in the previous segment after its last frame */
-    uint32_t previous_sum;       /* checksum of that frame; 0 if there was none */
-    bool is_unsynced;            /* its appends are not synced: any frame may be incomplete */
+    uint64_t previous_end;       /* end of the last frame of the previous segment */
+    uint32_t previous_sum;       /* checksum of that frame; 0 if the segment has none */
+    /* appends to the segment are not synced, so any frame may be incomplete */
+    bool is_unsynced;
 };
 
 /* Writes SEGMENT_HEADER_SIZE bytes. */
@@ -45,20 +46,20 @@ bool segment_header_decode(struct bytes bytes, struct segment_header *ret_header
 
 struct segment_frame {
     uint64_t first; /* offset of its first record */
-    uint32_t count; /* of records */
-    uint32_t sum;   /* identifies the frame in the chain */
+    uint32_t count; /* number of records */
+    uint32_t sum;   /* checksum, by which the chain and the next header identify the frame */
     uint64_t bytes; /* size of the whole frame */
     struct bytes body;
 };
 
-/* Returns the first bytes of the checksums of a segment's frames. */
+/* Returns the bytes with which the checksums of a segment's frames begin. */
 uint32_t segment_seed(const uint8_t *id, uint64_t number);
 
-/* Returns the size of a frame with these records; 0 if it exceeds a gigabyte. */
+/* Returns the size of a frame with these records; 0 if it would exceed a gigabyte. */
 uint64_t segment_frame_size(const struct log_record *records, size_t count);
 
-/* Writes the frame for `position`, and returns its checksum. A header of zeros follows the last
- * frame of a segment, so an end differs from an incomplete frame. */
+/* Writes the frame that is to be at `position`. Returns its checksum. After the last frame of a
+ * segment there is a header of zeros, which distinguishes an end from an incomplete frame. */
 uint32_t segment_frame_encode(uint32_t seed, uint64_t position, uint64_t first,
                               const struct log_record *records, size_t count, char *to);
 
@@ -66,32 +67,32 @@ uint32_t segment_frame_encode(uint32_t seed, uint64_t position, uint64_t first,
 bool segment_frame_decode(uint32_t seed, struct bytes segment, uint64_t position,
                           struct segment_frame *ret_frame);
 
-/* Finds the next complete frame from `*position` on, and sets that to its position. Returns
- * false if there is none. */
+/* Finds the next complete frame at or after `*position`, and sets *position to it. Returns false if
+ * there is none. */
 bool segment_frame_find(uint32_t seed, struct bytes segment, uint64_t *position,
                         struct segment_frame *ret_frame);
 
-/* True if no frame was begun at `position`. */
+/* True if no frame was begun at `position`, so that the log ends there. */
 bool segment_is_end(struct bytes segment, uint64_t position);
 
-/* Removes the next record from the body of a frame. Returns false at the end, or if the rest is
- * no record with a body. Does not set the offset. */
+/* Removes the next record from the body of a frame. Returns false at the end, or if the rest is no
+ * record with a body. Does not set its offset. */
 bool segment_record_next(struct bytes *body, struct log_record *ret_record);
 
 /* ---- the chain ---- */
 
 struct segment_chain {
-    uint64_t generation; /* incremented with each write; its lowest bit selects the slot */
+    uint64_t generation; /* incremented by each write; the lowest bit tells the slot */
     uint8_t id[SEGMENT_ID_SIZE];
     /* numbers of the segments that must exist; last = first - 1 if there are none */
     uint64_t first, last;
-    bool is_closed; /* closed by a clean stop, with the end in the next three fields */
+    bool is_closed; /* a clean stop has closed the log; the next three fields tell where it ends */
     uint64_t end;   /* position in the last segment */
-    uint64_t next;  /* the offset */
+    uint64_t next;  /* offset of the next record */
     uint32_t sum;   /* checksum of the last frame */
 };
 
-/* Writes one slot of SEGMENT_CHAIN_SIZE bytes. */
+/* Writes one slot, which has SEGMENT_CHAIN_SIZE bytes. */
 void segment_chain_encode(const struct segment_chain *chain, char *to);
 
 /* Reads the newest valid slot of the file. Returns false if there is none. */
