@@ -18,6 +18,7 @@ import http.client
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,8 @@ import harness
 import pages
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+#: Operations that no client has: pages and documents, and other paths of calls by key.
+OTHERS = re.compile(r"/(v1/key/.*|ui.*|openapi.*|problems/.*)?")
 PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found"),
             "not-ready": (503, "about:blank")}
 
@@ -42,6 +45,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     port = None
     faults = []
+    seen = set()  # method and path of each request
     lock = threading.Lock()
 
     def read_body(self):
@@ -122,6 +126,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
 
     def handle_request(self):
         body = self.read_body()
+        self.seen.add((self.command, self.path.partition("?")[0]))
         if self.path == "/_faults":
             self.set_faults(body)
             return
@@ -191,8 +196,21 @@ def copy_contract(folder):
             json.dump(cases, file)
 
 
-def run(command, **options):
-    """Runs the command and returns its exit status; options are those of subprocess.run."""
+def missing_calls(document, seen):
+    """The operations of the document that no request was for."""
+    patterns = sorted((path.count("{"), path) for path in document["paths"])
+
+    def pattern_of(path):
+        return next((pattern for _, pattern in patterns
+                     if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(pattern)), path)), None)
+    called = {(method, pattern_of(path)) for method, path in seen}
+    return sorted(f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods
+                  if method != "parameters" and not OTHERS.fullmatch(path) and (method.upper(), path) not in called)
+
+
+def run(command, calls_all=False, **options):
+    """Runs the command and returns its exit status; options are those of subprocess.run. `calls_all`: it is 1 if the command
+    has not made each call of the API."""
     data = tempfile.mkdtemp(prefix="tickwheel-contract-")
     environment = options.pop("env", os.environ)
     try:
@@ -207,7 +225,12 @@ def run(command, **options):
             threading.Thread(target=server.serve_forever, daemon=True).start()
             environment = {**environment, "TICKWHEEL_CONTRACT": folder, "TICKWHEEL_SECRET": SECRET,
                            "TICKWHEEL_URL": f"http://127.0.0.1:{server.server_address[1]}"}
+            Proxy.seen.clear()
             result = subprocess.run(command, env=environment, **options).returncode
+            missing = missing_calls(daemon.call("GET", "/openapi.json")[2], Proxy.seen) if calls_all else []
+            if missing:
+                print("The contract does not call " + ", ".join(missing), file=sys.stderr)
+                result = result or 1
             server.shutdown()
             server.server_close()
             return result

@@ -35,7 +35,7 @@ class PackageTest(unittest.TestCase):
         # Built before the daemon starts; without cgo there is no race detector.
         is_racy = ["-race"] if shutil.which("cc") else []
         go("test", *is_racy, "-c", "-o", program, ".", cwd=HERE)
-        self.assertEqual(run.run([program], cwd=HERE), 0)
+        self.assertEqual(run.run([program], calls_all=True, cwd=HERE), 0)
 
     def test_readme(self):
         """The program and the fragments of the README, in a module that requires this one."""

@@ -42,7 +42,7 @@ class PackageTest(unittest.TestCase):
         if built.returncode != 0:
             self.assertNotIn("COMPILATION ERROR", built.stdout)
             self.skipTest("the package registry is out of reach: " + built.stdout[-300:])
-        self.assertEqual(run.run(self.maven("test"), cwd=self.source), 0)
+        self.assertEqual(run.run(self.maven("test"), calls_all=True, cwd=self.source), 0)
         reports = [ElementTree.parse(path).getroot()
                    for path in glob.glob(os.path.join(self.source, "target", "surefire-reports", "*.xml"))]
         self.assertGreater(sum(int(report.get("tests")) for report in reports), 20)

@@ -90,7 +90,7 @@ class PackageTest(unittest.TestCase):
         self.compile(tools, project, "first", first)
         tests = sorted(glob.glob(os.path.join(project, "tests", "*.test.mjs")))
         self.assertEqual(len(tests), 2)
-        self.assertEqual(run.run(["node", "--test", *tests], cwd=project), 0)
+        self.assertEqual(run.run(["node", "--test", *tests], calls_all=True, cwd=project), 0)
         for program in ("readme.js", "coming_from.js"):
             self.assertEqual(run.run(["node", program], cwd=project), 0)
         self.assertTrue(run.prints("TypeScript", "node hello.mjs", ["node", "first.js"], cwd=project))
