@@ -405,7 +405,8 @@ static void next_page(struct world *world, struct walk *walk)
     host_submit(world, op);
 }
 
-static void list(struct world *world, uint16_t partition, struct wall from, struct wall to)
+static void list(struct world *world, uint16_t partition, struct wall from, struct wall to,
+                 uint8_t key)
 {
     struct walk *walk = calloc(1, sizeof(*walk));
 
@@ -418,11 +419,8 @@ static void list(struct world *world, uint16_t partition, struct wall from, stru
         .rows_max = 1 + world_skewed(world, 100),
         .bytes_max = world_chance(world, 500) ? SIZE_MAX : 1 + world_skewed(world, 10000),
     };
-    /* Not drawn, so that a seed stays the run that it was. */
-    const uint32_t keys_max = world->plan.keys_max;
-    walk->key =
-        from.ms && keys_max && world->step % 2 ? (uint8_t)(1 + world->step / 2 % keys_max) : 0;
-    if (walk->key) {
+    walk->key = key;
+    if (key) {
         walk->filter.key_prefix = content_key_text(walk->key, walk->key_text);
         walk->scan.filter = &walk->filter;
     }
@@ -439,7 +437,21 @@ static void list(struct world *world, uint16_t partition, struct wall from, stru
 
 void clients_list(struct world *world, uint16_t partition)
 {
-    list(world, partition, (struct wall){0}, (struct wall){WALL_MS_MAX + 1});
+    list(world, partition, (struct wall){0}, (struct wall){WALL_MS_MAX + 1}, 0);
+}
+
+/* Returns a key to search for, or 0. Not drawn, so that a seed stays the run that it was. */
+static uint8_t clients_search_key(const struct world *world)
+{
+    const uint32_t keys_max = world->plan.keys_max;
+
+    return keys_max ? (uint8_t)(1 + world->step % keys_max) : 0;
+}
+
+void clients_search(struct world *world, uint16_t partition)
+{
+    list(world, partition, (struct wall){0}, (struct wall){WALL_MS_MAX + 1},
+         clients_search_key(world));
 }
 
 static void list_some(struct world *world, uint16_t partition)
@@ -450,7 +462,8 @@ static void list_some(struct world *world, uint16_t partition)
     if (world_chance(world, 500))
         clients_list(world, partition);
     else
-        list(world, partition, from, wall_add(from, 1 + world_skewed(world, WALL_MS_MAX)));
+        list(world, partition, from, wall_add(from, 1 + world_skewed(world, WALL_MS_MAX)),
+             world->step % 2 ? clients_search_key(world) : 0);
 }
 
 void clients_answered(struct world *world, struct op *op)

@@ -82,6 +82,9 @@ void clients_act(struct world *world);
  * run. */
 void clients_get(struct world *world, struct twin *twin);
 void clients_list(struct world *world, uint16_t partition);
+
+/* Lists the timers whose keys begin in one way. */
+void clients_search(struct world *world, uint16_t partition);
 void clients_create(struct world *world, uint16_t partition, struct wall due);
 
 void clients_cancel(struct world *world, struct twin *twin);

@@ -268,8 +268,10 @@ void finish_run(struct world *world)
         check_fairness(world);
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
         origins_change(world, i, ORIGIN_OK);
-    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         clients_list(world, p);
+        clients_search(world, p);
+    }
     run_out(world);
     check_ends(world);
     trim_all(world);
