@@ -276,7 +276,8 @@ static void doctor_check_disk(struct doctor *doctor)
 
 /* ---- the network ---- */
 
-static void doctor_check_daemon(struct doctor *doctor)
+/* Returns false if nothing answers. */
+static bool doctor_check_daemon(struct doctor *doctor)
 {
     struct cli *cli = doctor->cli;
     struct cli_request request = {.method = "GET", .path = "/readyz", .is_quiet = true};
@@ -301,6 +302,29 @@ static void doctor_check_daemon(struct doctor *doctor)
     else
         doctor_tell(doctor, DOCTOR_FAIL, "daemon", "what answers at %s is not tickwheeld",
                     cli->settings.url);
+    cli_answer_deinit(&answer);
+    return !code;
+}
+
+/* Warns of what timers wait for, if the token may see it. */
+static void doctor_check_waiting(struct doctor *doctor)
+{
+    struct cli_request request = {.method = "GET", .path = "/v1/verdict", .is_quiet = true};
+    struct cli_answer answer;
+    struct cli_list lines;
+    struct bytes line;
+
+    if (!cli_send(doctor->cli, &request, &answer) && answer.status == 200) {
+        cli_list_init(&lines, cli_member(buffer_bytes(&answer.body), "waiting"));
+        while (cli_list_next(&lines, &line)) {
+            struct buffer text;
+
+            buffer_init(&text);
+            cli_append_value(&text, cli_member(line, "text"));
+            doctor_tell(doctor, DOCTOR_WARN, "waiting", "%s", cli_text(&text));
+            buffer_deinit(&text);
+        }
+    }
     cli_answer_deinit(&answer);
 }
 
@@ -360,7 +384,8 @@ enum cli_exit doctor_run(struct cli *cli)
     doctor_check_limits(&doctor);
     if (doctor_check_files(&doctor))
         doctor_check_disk(&doctor);
-    doctor_check_daemon(&doctor);
+    if (doctor_check_daemon(&doctor))
+        doctor_check_waiting(&doctor);
     struct bytes list = bytes_of(doctor.config.broker_connections);
     while (broker_list_next(&list, &broker))
         doctor_check_broker(&doctor, &broker);

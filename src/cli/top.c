@@ -18,12 +18,13 @@
 #define TOP_TIMES_SHOWN      11 /* maximum rows of times */
 #define TOP_BUSIEST          4  /* maximum rows of queues, and of targets */
 #define TOP_NAME_WIDTH       18
+#define TOP_VERDICT_WIDTH    79
 
 /* The last two readings of /metrics, of which rates and percentiles are computed. */
 struct top {
     struct buffer before, now;
     struct instant before_at, now_at;
-    struct cli_answer queues, targets;
+    struct cli_answer queues, targets, verdict;
 };
 
 /* Returns the rest of the next line that begins with `prefix`; NULL at the end. */
@@ -296,6 +297,32 @@ static void top_append_busiest(const struct cli_answer *answer, const struct top
     screen_table_deinit(&table);
 }
 
+/* Appends what the first line of the verdict says, in a row of its own; an empty row if none
+ * waits, or the token may not see it. */
+static void top_append_verdict(const struct top *top, enum screen_style style, struct buffer *out)
+{
+    const struct bytes answer = buffer_bytes(&top->verdict.body);
+    struct cli_list lines;
+    struct bytes line;
+    struct screen_table table;
+    struct buffer text;
+
+    cli_list_init(&lines, cli_member(answer, "waiting"));
+    if (top->verdict.status != 200 || !cli_list_next(&lines, &line)) {
+        buffer_append_text(out, "\n");
+        return;
+    }
+    buffer_init(&text);
+    cli_append_value(&text, cli_member(line, "text"));
+    screen_table_init(&table, 1);
+    screen_table_add_cut(
+        &table, cli_is_text(cli_member(answer, "state"), "late") ? SCREEN_RED : SCREEN_PLAIN,
+        buffer_bytes(&text), TOP_VERDICT_WIDTH);
+    screen_table_append(&table, style, out);
+    screen_table_deinit(&table);
+    buffer_deinit(&text);
+}
+
 static void top_show(struct cli *cli, const struct top *top)
 {
     static const struct top_columns queues = {
@@ -317,8 +344,9 @@ static void top_show(struct cli *cli, const struct top *top)
     rfc3339_format(wall_now(), time);
     if (cli->is_terminal)
         buffer_append_text(&cli->out, "\033[H\033[J");
-    buffer_printf(&cli->out, "%s  %s%s\n\n", cli->settings.url, time,
+    buffer_printf(&cli->out, "%s  %s%s\n", cli->settings.url, time,
                   cli->is_terminal ? "  q quits" : "");
+    top_append_verdict(top, style, &cli->out);
     screen_append_beside(&cli->out, buffer_bytes(&left), TOP_LEFT_WIDTH, buffer_bytes(&right));
     if (cli->is_terminal && cli->out.size)
         cli->out.size--; /* a line break in the last row would scroll */
@@ -358,6 +386,7 @@ static enum cli_exit top_look(struct cli *cli, struct top *top)
     top->now_at = instant_now();
     code = code ? code : top_read_list(cli, "/v1/queues", &top->queues);
     code = code ? code : top_read_list(cli, "/v1/targets", &top->targets);
+    code = code ? code : top_read_list(cli, "/v1/verdict", &top->verdict);
     if (!code)
         top_show(cli, top);
     return code;
@@ -415,5 +444,6 @@ enum cli_exit top_run(struct cli *cli)
     buffer_deinit(&top.now);
     cli_answer_deinit(&top.queues);
     cli_answer_deinit(&top.targets);
+    cli_answer_deinit(&top.verdict);
     return code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
 }

@@ -762,13 +762,6 @@ struct wall dispatch_oldest(const struct engine *engine)
     return oldest;
 }
 
-/* Returns why the timers of a queue wait. What holds the whole engine back comes first. */
-static enum wait_reason dispatch_reason(const struct engine *engine,
-                                        const struct dispatch_queue *queue)
-{
-    return engine->is_draining ? WAIT_STOPPING : engine->is_held ? WAIT_MAINTENANCE : queue->reason;
-}
-
 /* Returns, by kind, the number of waiting timers, and the due time of the one that is late by the
  * most; 0 if none is late. Timers of a paused queue or target wait on purpose and are not late. */
 static void dispatch_overdue(const struct engine *engine, struct engine_stats *ret_stats)

@@ -150,6 +150,14 @@ void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
 enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_queue *queue,
                                        struct wall *ret_until);
 
+/* Returns why its timers have waited since its last change. What holds the whole engine back comes
+ * first. */
+static inline enum wait_reason dispatch_reason(const struct engine *engine,
+                                               const struct dispatch_queue *queue)
+{
+    return engine->is_draining ? WAIT_STOPPING : engine->is_held ? WAIT_MAINTENANCE : queue->reason;
+}
+
 /* Returns the claim by which a queue's timers get places; NULL for the queue of overdue timers. */
 struct budget_claim *dispatch_claim(struct dispatch_queue *queue);
 

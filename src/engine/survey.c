@@ -143,6 +143,47 @@ static void survey_live(const struct engine *engine, struct bytes tenant, struct
     buffer_deinit(&name);
 }
 
+/* ---- what holds timers back ---- */
+
+/* Returns what is the same for the timers of a row: a webhook's URL without its query, because a
+ * path may fail by itself, or the origin. */
+static struct bytes survey_held_target(const struct timer *timer)
+{
+    struct bytes url = timer->texts.target;
+
+    return target_sharing(&timer->target) == TARGET_SHARES_ORIGIN ? bytes_cut(&url, '?')
+                                                                  : timer_shown_origin(timer);
+}
+
+static void survey_held(struct engine *engine, struct survey *survey)
+{
+    struct buffer name;
+    size_t cursor = 0;
+
+    buffer_init(&name);
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
+        if (queue->count == 0)
+            continue;
+        const struct timer *first = dispatch_first(queue)->timer;
+        struct survey_held held = {.reason = dispatch_reason(engine, queue)};
+        if (queue->kind != DISPATCH_OVERDUE) {
+            held.tenant = first->texts.tenant;
+            held.target = survey_held_target(first);
+        }
+        buffer_clear(&name);
+        survey_put_held(&held, &name);
+        struct survey_row *row = survey_add(survey, buffer_bytes(&name));
+        if (!row)
+            break;
+        row->ready = queue->count;
+        row->taken = queue->inflight;
+        row->oldest = first->due;
+        row->is_spilled = queue->backlog.scan != 0;
+    }
+    survey->names.failed |= buffer_failed(&name);
+    buffer_deinit(&name);
+}
+
 /* All timers of a queue belong to one tenant, except in the queue of overdue timers. So only the
  * first timer of another tenant's queue is examined. */
 static void survey_queues(struct surveyor *surveyor)
@@ -180,6 +221,10 @@ enum error_code dispatch_survey(struct engine *engine, struct command *command)
     }
     if (survey->kind == SURVEY_LIVE) {
         survey_live(engine, command->tenant, survey);
+        return buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
+    }
+    if (survey->kind == SURVEY_HELD) {
+        survey_held(engine, survey);
         return buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
     }
     map_init(&surveyor.rows);

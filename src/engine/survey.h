@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "engine/explain.h"
 #include "timer/timer.h"
 
 /* Maximum of rows of a survey. TENANTS has its own, because all tenants with tokens or with rows in
@@ -40,11 +41,14 @@ enum survey_kind {
      * name is the encoded delivery. In a last row without a name, `ready` is the stamp before which
      * to continue the search. No rows if there is no delivery log */
     SURVEY_DELIVERIES,
+    /* of a partition again, of all tenants: a row for each reason for which due timers wait, and
+     * each target, named by survey_put_held */
+    SURVEY_HELD,
 };
 
 static inline bool survey_is_of_node(enum survey_kind kind)
 {
-    return kind >= SURVEY_WORKERS && kind != SURVEY_LIVE;
+    return kind >= SURVEY_WORKERS && kind != SURVEY_LIVE && kind != SURVEY_HELD;
 }
 
 /* True if nodes of version 0.1 do not know it: they refuse a message that has one, and answer
@@ -123,6 +127,22 @@ void survey_join(struct survey *survey, const struct survey *part);
 /* Merges the rows with equal names, sorts them by name and keeps as many as are allowed; and sorts
  * the failures. */
 void survey_merge(struct survey *survey);
+
+/* ---- what holds timers back ---- */
+
+/* What timers of a row of HELD wait for. */
+struct survey_held {
+    enum wait_reason reason;
+    /* both empty: the timers may be of any tenant and target */
+    struct bytes tenant;
+    struct bytes target; /* URL without its query, or the origin */
+};
+
+/* Appends the name of a row. */
+void survey_put_held(const struct survey_held *held, struct buffer *out);
+
+/* Returns false if the name is none of survey_put_held. */
+bool survey_get_held(struct bytes name, struct survey_held *ret_held);
 
 /* ---- failures ---- */
 

@@ -80,6 +80,32 @@ static void survey_merge_rows(struct survey *survey)
     survey->row_count = count < most ? count : most;
 }
 
+/* ---- what holds timers back ---- */
+
+/* The number of the reason 1, the size of the tenant's name 1, the name, and the target. */
+void survey_put_held(const struct survey_held *held, struct buffer *out)
+{
+    assert(held->tenant.size <= UINT8_MAX);
+    buffer_append_le(out, (uint64_t)held->reason, 1);
+    buffer_append_le(out, held->tenant.size, 1);
+    buffer_append_bytes(out, held->tenant);
+    buffer_append_bytes(out, held->target);
+}
+
+bool survey_get_held(struct bytes name, struct survey_held *ret_held)
+{
+    if (name.size < 2 || (uint8_t)name.data[0] >= WAIT_REASONS ||
+        (uint8_t)name.data[1] > name.size - 2)
+        return false;
+    const size_t tenant_size = (uint8_t)name.data[1];
+    *ret_held = (struct survey_held){
+        .reason = (enum wait_reason)(uint8_t)name.data[0],
+        .tenant = {name.data + 2, tenant_size},
+        .target = {name.data + 2 + tenant_size, name.size - 2 - tenant_size},
+    };
+    return true;
+}
+
 /* ---- failures ---- */
 
 void survey_add_failure(struct survey *survey, const struct survey_failure *failure,

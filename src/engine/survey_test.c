@@ -48,6 +48,36 @@ static void survey_expect(struct engine_fixture *fixture, enum survey_kind kind,
     assert_int_equal(found_taken, taken);
 }
 
+/* What the operator is told of the timers that wait for this reason and target. */
+static void survey_expect_held(struct engine_fixture *fixture, enum wait_reason reason,
+                               const char *tenant, const char *target, uint64_t ready)
+{
+    const struct survey_held held = {reason, bytes_of(tenant), bytes_of(target)};
+    struct survey_held again;
+    struct buffer name;
+
+    buffer_init(&name);
+    survey_put_held(&held, &name);
+    assert_true(survey_get_held(buffer_bytes(&name), &again));
+    assert_true(again.reason == reason && bytes_equal(again.tenant, held.tenant) &&
+                bytes_equal(again.target, held.target));
+    name.data[1] = (char)0xff; /* a tenant that exceeds the name */
+    assert_false(survey_get_held(buffer_bytes(&name), &again));
+    buffer_deinit(&name);
+    struct survey survey = {.kind = SURVEY_HELD};
+    struct command command = {.kind = COMMAND_SURVEY, .survey = &survey};
+    uint64_t found = 0;
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    for (size_t i = 0; i < survey.row_count; i++)
+        if (survey_get_held(survey_name(&survey, &survey.rows[i]), &again) &&
+            again.reason == reason && bytes_equal(again.tenant, bytes_of(tenant)) &&
+            bytes_equal(again.target, bytes_of(target)))
+            found += survey.rows[i].ready;
+    survey_deinit(&survey);
+    assert_int_equal(found, ready);
+}
+
 /* proves: targets-list, queues-list, tenant-isolation */
 static void test_each_timer_is_counted_once(void **state)
 {
@@ -74,6 +104,10 @@ static void test_each_timer_is_counted_once(void **state)
     survey_expect(&fixture, SURVEY_QUEUES, "shop", "shop/jobs", 3, 0);
     survey_expect(&fixture, SURVEY_QUEUES, "rival", "shop/jobs", 0, 0);
     survey_expect(&fixture, SURVEY_QUEUES, "", "shop/jobs", 0, 0);
+    survey_expect_held(&fixture, WAIT_TARGET_LIMIT, "shop", "https://a.example/x", 2);
+    survey_expect_held(&fixture, WAIT_TARGET_LIMIT, "rival", "https://a.example/x", 1);
+    survey_expect_held(&fixture, WAIT_WORKER, "shop", "queue:jobs", 3);
+    survey_expect_held(&fixture, WAIT_WORKER, "rival", "queue:jobs", 0);
     fixture_answer_all(&fixture, DELIVERY_DONE);
     survey_expect(&fixture, SURVEY_TARGETS, "shop", "https://a.example", 0, 0);
     survey_expect(&fixture, SURVEY_TARGETS, "rival", "redis://main", 0, 0);
@@ -107,6 +141,7 @@ static void test_the_overdue_are_counted_at_their_target(void **state)
     survey_expect(&fixture, SURVEY_TARGETS, "shop", "https://b.example", 5 - (sent - of_a),
                   sent - of_a);
     survey_expect(&fixture, SURVEY_TARGETS, "rival", "https://b.example", 0, 0);
+    survey_expect_held(&fixture, WAIT_CATCH_UP, "", "", 10 - sent);
     fixture_deinit(&fixture);
 }
 

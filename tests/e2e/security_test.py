@@ -353,6 +353,7 @@ class TenantsTest(TokensCase):
         self.assertEqual([timer["payload"] for timer in peeked], ["rival's"])
         self.call("rival", 403, "GET", "/v1/stats")
         self.call("rival", 403, "GET", "/v1/history")
+        self.call("rival", 403, "GET", "/v1/verdict")
         self.create("shop", after=0, target="queue:idle")
         waits.join()
 

@@ -165,7 +165,7 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
         explain_say_origin(out, view);
         buffer_append_text(out, " are in flight, as many as its limit allows.");
         break;
-    case WAIT_BREAKER: /* only if the state of the target is unknown: see explain_say_cause */
+    case WAIT_BREAKER: /* only if the state of the target is unknown: see explain_say_why */
         explain_say_origin(out, view);
         buffer_append_text(out, " failed, and is left alone for a while.");
         break;
@@ -183,8 +183,12 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
         buffer_append_text(out, ".");
         break;
     case WAIT_LEASES:
-        buffer_printf(out, "Its tenant holds %u leases, of %u for all tenants: queue_leases_max.",
-                      explained->inflight, explained->inflight_max);
+        if (explained->inflight_max > 0)
+            buffer_printf(out,
+                          "Its tenant holds %u leases, of %u for all tenants: queue_leases_max.",
+                          explained->inflight, explained->inflight_max);
+        else
+            buffer_append_text(out, "Its tenant holds as many leases as it may: queue_leases_max.");
         break;
     case WAIT_LEASE_MEMORY:
         buffer_append_text(out, "Leased items of its partition take as much memory as they may.");
@@ -204,8 +208,7 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
     }
 }
 
-/* Appends what holds the timer back, the strongest cause first. */
-static void explain_say_cause(const struct explain_view *view, struct buffer *out)
+void explain_say_why(const struct explain_view *view, struct buffer *out)
 {
     const struct explained *explained = view->explained;
     const struct timer *timer = view->timer;
@@ -266,7 +269,7 @@ static void explain_say_late(const struct explain_view *view, struct buffer *out
 
     if (sum == 0 ||
         (explained->place == PLACE_QUEUED && worst == explain_stage_of[explained->reason]))
-        return; /* explain_say_cause has said why */
+        return; /* explain_say_why has said why */
     duration_format_rough(sum, late);
     duration_format_rough(explained->lateness.ms[worst], most);
     const bool is_next = worst == LATENESS_SET_LATE && view->timer->texts.schedule.size > 0;
@@ -294,7 +297,7 @@ void explain_say(const struct explain_view *view, struct buffer *out)
         explain_say_inflight(view, out);
     } else {
         explain_say_time(view, out);
-        explain_say_cause(view, out);
+        explain_say_why(view, out);
     }
     explain_say_late(view, out);
 }

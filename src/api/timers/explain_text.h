@@ -27,6 +27,10 @@ struct explain_view {
  * maintenance without an end holds the timer back. */
 bool explain_next(const struct explain_view *view, struct wall *ret_next);
 
+/* Appends a blank and what holds the timer back, the strongest cause first. Nothing if that is its
+ * due time. */
+void explain_say_why(const struct explain_view *view, struct buffer *out);
+
 void explain_say(const struct explain_view *view, struct buffer *out);
 void explain_say_detail(const struct explain_view *view, struct buffer *out);
 

@@ -1,11 +1,11 @@
 // Whether timers are on time, and what the daemon does: its past as charts, rates and lateness of the last seconds, from
 // /metrics, and the latest events.
 
-import {ProblemError, text} from "./api.js";
+import {ProblemError, get, text} from "./api.js";
 import {cluster} from "./cluster.js";
 import {dataOf, follow} from "./live.js";
 import {patch} from "./morph.js";
-import {bytes, duration, h, line, message, number, table, when} from "./parts.js";
+import {bytes, duration, h, line, message, number, table, when, words} from "./parts.js";
 import {past} from "./past.js";
 
 const PERIOD_MS = 1000;
@@ -92,15 +92,27 @@ function overdueMs(samples) {
   return most;
 }
 
-function verdict(place, samples) {
-  const lateMs = overdueMs(samples), open = samples.get("tickwheel_breakers_open") ?? 0;
-  const isReady = samples.get("tickwheel_ready") === 1;
+/** Where more is to be seen of what a line of the verdict names; by the reason. */
+function linkOf({for: reason, target = ""}) {
+  if (target.startsWith("queue:")) return [`#/queues/${encodeURIComponent(target.slice(6))}`, target];
+  if (target) return ["#/targets", target];
+  return reason === "maintenance" ? null : ["#/timers", "timers"];
+}
+
+/** Shows whether timers are on time, and below that who waits for what: `told` is the daemon's verdict, if there is one. */
+function verdict(place, waits, samples, told) {
+  const lateMs = overdueMs(samples), isReady = samples.get("tickwheel_ready") === 1;
   const isGood = isReady && lateMs <= LATE_MS;
-  const because = samples.get("tickwheel_maintenance") === 1 ? ": maintenance holds deliveries back"
-    : open ? `: ${number(open)} ${open === 1 ? "breaker is" : "breakers are"} open` : "";
-  const shown = isGood ? "On time" : isReady ? `Late: a due timer waits for ${duration(lateMs)}${because}` : "Not ready";
+  const shown = isGood ? "On time" : isReady ? `Late: a due timer waits for ${duration(lateMs)}`
+    : `Not ready${told?.reason ? `: ${told.reason}` : ""}`;
   if (place.textContent !== shown) place.textContent = shown; // a screen reader tells changes only
   place.className = `value ${isGood ? "good" : "bad"}`;
+  patch(waits, (told?.waiting ?? []).map((one) => {
+    const link = linkOf(one);
+    return h("li", {"data-key": `${one.for} ${one.tenant} ${one.target}`}, words(one.tenant ? `${one.tenant}: ${one.text}` : one.text), " ",
+             link && h("a", {href: link[0], "aria-label": `Show ${link[1]}`}, "Show"));
+  }));
+  waits.hidden = !told?.waiting.length;
 }
 
 const bound = (seconds) => (seconds === null ? "–" : seconds === Infinity ? "over the scale" :
@@ -154,7 +166,7 @@ function latest(context) {
 
 export async function now(context) {
   const {content, signal} = context;
-  const state = h("p", {class: "value", role: "status"}, "…");
+  const state = h("p", {class: "value", role: "status"}, "…"), waits = h("ul", {class: "waits", hidden: true});
   const cards = new Map([...rates, ...levels].map(([name, key, page]) => [key, card(name, page)]));
   const sections = [["A second", rates], ["Now", levels]].map(([head, rows]) => (
     cardsBelow(head, rows.map(([, key]) => cards.get(key)))));
@@ -163,7 +175,8 @@ export async function now(context) {
   const showLateness = lateness(late);
   const history = []; // of the last minute
   const look = async () => {
-    const samples = parse(await text("/metrics", {signal}));
+    const [figures, told] = await Promise.all([text("/metrics", {signal}), get("/v1/verdict", {signal}).catch(() => null)]);
+    const samples = parse(figures);
     const last = history.at(-1);
     const at = performance.now();
     for (const [, key] of rates)
@@ -176,7 +189,7 @@ export async function now(context) {
     history.push({at, samples});
     if (history.length > 60) history.shift();
     for (const section of sections) section.look();
-    verdict(state, samples);
+    verdict(state, waits, samples, told);
     showLateness(history);
   };
   try {
@@ -186,7 +199,7 @@ export async function now(context) {
     content.append(message(error.message), events); // the token may see no figures, but events perhaps
     return;
   }
-  content.append(state, past(context), ...sections.map(({element}) => element),
+  content.append(state, waits, past(context), ...sections.map(({element}) => element),
                  h("h2", {}, "Lateness"), late, cluster(context), events);
   while (!signal.aborted) {
     await new Promise((resolve) => { setTimeout(resolve, PERIOD_MS); });
