@@ -19,7 +19,7 @@ enum { FIRED_MAX = 4096 };
 struct conformance_rig {
     const struct conformance_kind *kind;
     struct conformance_wheel *wheel;
-    uint32_t fired[FIRED_MAX]; /* ids, in the order in which they came */
+    uint32_t fired[FIRED_MAX]; /* ids of the timers that fired, in order */
     size_t fired_count;
 };
 
@@ -55,7 +55,7 @@ static inline uint64_t rig_wake_at(const struct conformance_rig *rig)
     return rig->kind->wake_at(rig->wheel);
 }
 
-/* One pull, noted in `fired`. */
+/* Calls expire once, and appends the timers to `fired`. Returns their number. */
 static inline size_t rig_pull(struct conformance_rig *rig, uint64_t now, size_t limit)
 {
     struct conformance_expired due[64];
@@ -70,7 +70,7 @@ static inline size_t rig_pull(struct conformance_rig *rig, uint64_t now, size_t 
     return count;
 }
 
-/* Pulls all that is due. */
+/* Calls expire until nothing is due. */
 static inline size_t rig_drain(struct conformance_rig *rig, uint64_t now)
 {
     size_t count = 0;
@@ -82,7 +82,7 @@ static inline size_t rig_drain(struct conformance_rig *rig, uint64_t now)
     return count;
 }
 
-/* Goes from wake-up to wake-up until something fires; returns when that was. */
+/* Moves the time from wake-up to wake-up until something fires. Returns that time. */
 static inline uint64_t rig_sleep(struct conformance_rig *rig, unsigned *ret_wakes)
 {
     for (*ret_wakes = 1;; ++*ret_wakes) {
@@ -95,7 +95,7 @@ static inline uint64_t rig_sleep(struct conformance_rig *rig, unsigned *ret_wake
     }
 }
 
-/* The first instant at which a timer must be out. */
+/* Returns the latest time at which a timer with this deadline must have fired. */
 static inline uint64_t rig_out_by(const struct conformance_kind *kind, uint64_t deadline)
 {
     uint64_t last = CONFORMANCE_TIME_LAST;
@@ -124,7 +124,8 @@ static inline void rig_prove(const struct conformance_kind *kind, uint64_t start
     rig_close(&rig);
 }
 
-/* The ring only reaches one rotation, so deadlines are its neighbours where others get any. */
+/* Returns the deadline `delay` after now, or the last one that the wheel can hold if that is
+ * earlier: a ring reaches only one rotation. */
 static inline uint64_t rig_reach(const struct conformance_rig *rig, uint64_t delay)
 {
     uint64_t now = rig->kind->now(rig->wheel);
@@ -139,7 +140,7 @@ struct rig_test {
 
 enum { RIG_TESTS_MAX = 32 };
 
-/* Runs each test over each kind; returns how many failed. */
+/* Runs each test with each kind of wheel. Returns how many failed. */
 static inline int rig_run(const struct rig_test *tests, size_t count)
 {
     struct CMUnitTest units[RIG_TESTS_MAX];

@@ -11,7 +11,7 @@
 
 /* ---- fifo_oracle.c: a FIFO beside an array of deadlines ---- */
 
-/* Does the verbs that `bytes` stand for to both. */
+/* Performs the functions that `bytes` encode on the list and on its model. */
 void fifo_oracle_run(const uint8_t *bytes, size_t size);
 
 /* ---- ring_oracle.c: the ring beside a table of items that is searched from end to end ---- */
@@ -21,13 +21,13 @@ struct ring_tally {
     uint64_t taken;
 };
 
-/* Does `steps` random things to rings of random sizes and to the table, compares them and checks
- * the ring's invariants after each. */
+/* Performs `steps` random operations on rings of random sizes and on the model. After each one,
+ * compares both and checks the invariants of the ring. */
 struct ring_tally ring_model_run(struct conformance_source *source, uint64_t steps);
 
 /* ---- purgatory_oracle.c: a purgatory beside a table that is walked for everything ---- */
 
-/* What a model run has done. */
+/* How often a run of the model did what. */
 struct purgatory_tally {
     uint64_t steps;
     uint64_t at_once;
@@ -38,8 +38,8 @@ struct purgatory_tally {
     uint64_t purged;
 };
 
-/* Does `steps` random things to a purgatory of random shards and limits and to the model, compares
- * them and checks the invariants. */
+/* Performs `steps` random operations on a purgatory with random shards and limits and on the model.
+ * Compares both and checks the invariants. */
 struct purgatory_tally purgatory_model_run(struct conformance_source *source, uint64_t steps);
 
 #endif

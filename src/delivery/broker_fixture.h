@@ -33,23 +33,24 @@ struct fake_answer {
     enum delivery_result result;
 };
 
-/* Its address is the path of its URL, so that a client finds it. */
+/* A broker that does what a test says. The path of its URL is its address in memory, by which a
+ * client finds it. */
 struct fake {
     char text[80];
     struct broker_url url;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
-    int order_fd;    /* readable when the client has something to do */
+    int order_fd;    /* eventfd that is readable while the client has something to do */
     bool is_down;    /* connect fails */
-    bool is_full;    /* publish takes nothing */
-    bool answers;    /* each message at once, with `answer` */
-    bool is_to_lose; /* the connection, at the next wait */
+    bool is_full;    /* publish accepts no message */
+    bool answers;    /* each message is answered at once, with `answer` */
+    bool is_to_lose; /* the next wait loses the connection */
     enum delivery_result answer;
     struct fake_answer owed[1024];
     size_t owed_count;
-    uint64_t *sent; /* tickets, in order */
+    uint64_t *sent; /* tickets of the messages sent, in order */
     size_t sent_count, connects, tries;
-    size_t open; /* sent on this connection and not answered */
+    size_t open; /* messages of the current connection that were not answered */
     size_t open_max;
     const struct broker_settings *settings;
 };
@@ -78,7 +79,7 @@ static inline enum error_code fake_create(const struct broker_settings *settings
 
     if (!fake)
         return error_set(ret_error, ERROR_INVALID, "its path is wrong");
-    if (settings->sink) /* else the settings are only looked at */
+    if (settings->sink) /* without a sink, the settings are only checked */
         fake->settings = settings;
     *ret_client = fake;
     return ERROR_NONE;
@@ -158,7 +159,7 @@ static inline void fake_disconnect(void *client)
 
 static inline void fake_destroy(void *client)
 {
-    (void)client; /* the test's */
+    (void)client; /* the fake belongs to the test */
 }
 
 static const struct broker_backend fake_backend = {
@@ -202,7 +203,7 @@ static inline struct timespec broker_fixture_deadline(void)
     return until;
 }
 
-/* Until *counter, one of the fake's, has come to `count`. */
+/* Waits until *counter, which is a field of the fake, is at least `count`. */
 static inline void fake_wait_for(struct fake *fake, const size_t *counter, size_t count)
 {
     struct timespec until = broker_fixture_deadline();
@@ -216,7 +217,7 @@ static inline void fake_wait_for(struct fake *fake, const size_t *counter, size_
     pthread_mutex_unlock(&fake->lock);
 }
 
-/* Of the message that was sent as number `index`. */
+/* Sets the outcome of the message that was sent as number `index`. */
 static inline void fake_answer(struct fake *fake, size_t index, enum delivery_result result)
 {
     pthread_mutex_lock(&fake->lock);
@@ -249,7 +250,7 @@ struct broker_fixture {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     size_t done_count;  /* guarded by lock */
-    struct list *again; /* posted once more by the next `done`; guarded by lock */
+    struct list *again; /* deliveries that the next `done` posts once more; guarded by lock */
 };
 
 static inline void broker_fixture_done(void *context, struct list *deliveries)
@@ -323,7 +324,7 @@ static inline void broker_shipment_init_texts(struct broker_shipment *shipment,
     shipment->delivery.attempt = 1;
     shipment->delivery.epoch = 9;
     shipment->delivery.handed_us = wall_now_us();
-    /* What is left over of these shows a field that was forgotten. */
+    /* Values that the sender must overwrite; if one is still there, a field was forgotten. */
     shipment->delivery.started_us = 4711;
     shipment->delivery.outcome.retry_after_ms = 4711;
     shipment->delivery.outcome.result = DELIVERY_ENDED;
@@ -373,7 +374,7 @@ static inline void broker_fixture_post(struct broker_fixture *fixture,
     assert_true(list_is_empty(&list));
 }
 
-/* Until so many came back in all. */
+/* Waits until `count` deliveries have come back in total. */
 static inline void broker_fixture_wait(struct broker_fixture *fixture, size_t count)
 {
     struct timespec until = broker_fixture_deadline();

@@ -35,7 +35,7 @@ static inline struct receiver_process receiver_start(const char *option, const c
     if (pipe(fds) != 0 || (receiver.pid = fork()) < 0)
         abort();
     if (receiver.pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that aborts leaves none behind */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* ends the receiver if the test aborts */
         dup2(fds[1], 1);
         close(fds[0]);
         execlp(path, path, option, value, (char *)NULL);
@@ -49,7 +49,7 @@ static inline struct receiver_process receiver_start(const char *option, const c
     return receiver;
 }
 
-/* Returns how many requests it had answered. */
+/* Stops the receiver. Returns how many requests it has answered. */
 static inline unsigned long receiver_stop(struct receiver_process *receiver)
 {
     unsigned long requests = 0;

@@ -34,7 +34,7 @@
 
 struct webhook_fixture {
     struct guard guard;
-    struct targets *targets; /* opens after 20 failures */
+    struct targets *targets; /* a breaker opens after 20 failures */
     struct webhook_options options;
     struct webhook *webhook;
     pthread_mutex_t lock;
@@ -42,7 +42,7 @@ struct webhook_fixture {
     size_t done_count; /* guarded by lock */
 };
 
-/* A delivery, its timer and whether it came back. */
+/* A delivery with its timer, and how often it came back. */
 struct webhook_shipment {
     struct delivery delivery;
     struct timer *timer;
@@ -63,7 +63,8 @@ static inline void webhook_fixture_done(void *context, struct list *deliveries)
     pthread_mutex_unlock(&fixture->lock);
 }
 
-/* Change fixture->options as needed, then webhook_fixture_start. */
+/* Initializes a fixture. The test then changes fixture->options as needed, and calls
+ * webhook_fixture_start. */
 static inline void webhook_fixture_init(struct webhook_fixture *fixture, const char *allow)
 {
     *fixture = (struct webhook_fixture){0};
@@ -115,7 +116,7 @@ static inline void webhook_shipment_init_texts(struct webhook_shipment *shipment
     shipment->delivery.timer = shipment->timer;
     shipment->delivery.attempt = 1;
     shipment->delivery.epoch = 9;
-    /* What is left over of these shows a field that was forgotten. */
+    /* Values that the sender must overwrite; if one is still there, a field was forgotten. */
     shipment->delivery.outcome.retry_after_ms = 4711;
     shipment->delivery.outcome.result = DELIVERY_ENDED;
 }
@@ -144,7 +145,7 @@ static inline void webhook_fixture_post(struct webhook_fixture *fixture,
     assert_true(list_is_empty(&list));
 }
 
-/* Until so many came back in all. */
+/* Waits until `count` deliveries have come back in total. */
 static inline void webhook_fixture_wait(struct webhook_fixture *fixture, size_t count)
 {
     struct timespec until;
@@ -173,7 +174,7 @@ static inline size_t webhook_fixture_done_count(struct webhook_fixture *fixture,
     return sum;
 }
 
-/* Delivers one and waits for it. */
+/* Posts one delivery, and waits until it has come back. */
 static inline void webhook_fixture_deliver(struct webhook_fixture *fixture,
                                            struct webhook_shipment *shipment)
 {
@@ -187,7 +188,7 @@ static inline void webhook_fixture_deliver(struct webhook_fixture *fixture,
     assert_in_range(shipment->delivery.ended_us, shipment->delivery.started_us, wall_now_us());
 }
 
-/* The outcome of a delivery to `target`. */
+/* Returns the outcome of a delivery to `target`. */
 static inline struct delivery_outcome webhook_fixture_outcome(struct webhook_fixture *fixture,
                                                               const char *target)
 {
@@ -201,29 +202,29 @@ static inline struct delivery_outcome webhook_fixture_outcome(struct webhook_fix
 
 /* ---- a peer ---- */
 
-/* How a peer treats a connection that is to be used again. */
+/* What a peer does with a connection after the first answer. */
 enum peer_manner {
-    PEER_KEEPS,     /* it answers one request after the other */
-    PEER_HANGS_UP,  /* it closes it after each answer, without having said so */
-    PEER_IS_ABSENT, /* it reads the second request and closes without an answer */
+    PEER_KEEPS,     /* answers one request after the other */
+    PEER_HANGS_UP,  /* closes the connection after each answer, without announcing it */
+    PEER_IS_ABSENT, /* reads the second request, and closes the connection without an answer */
 };
 
-/* Answers one connection after the other, each request with `response`, and keeps the last request.
- */
+/* A server that handles one connection after the other. It answers each request with `response`,
+ * and stores the last request. */
 struct webhook_peer {
     const char *response;
     size_t response_size;
-    SSL_CTX *tls; /* NULL: plain */
+    SSL_CTX *tls; /* NULL serves plain HTTP */
     enum peer_manner manner;
-    bool is_parallel; /* a thread for each connection; set before the first one */
+    bool is_parallel; /* true for a thread for each connection; set before the first one */
     unsigned port;
     int listen_fd;
     pthread_t thread;
     pthread_mutex_t lock;
-    char *request; /* guarded by lock, as is what follows; ends in NUL */
+    char *request; /* ends with a NUL; guarded by lock, as are the fields below */
     size_t request_size;
     size_t connections, closed, requests;
-    struct in_addr local; /* the address that was called */
+    struct in_addr local; /* address that the client called */
 };
 
 #define PEER_REQUEST_MAX (4 << 20)
@@ -253,7 +254,7 @@ static inline void peer_write(struct peer_stream *stream, const char *data, size
         }
 }
 
-/* Reads one whole request into the peer's memory. False when the connection ended instead. */
+/* Reads a whole request into `data`. Returns false if the connection ended before. */
 static inline bool peer_read_request(struct webhook_peer *peer, struct peer_stream *stream,
                                      char *data)
 {
@@ -311,7 +312,7 @@ static inline void peer_serve(struct webhook_peer *peer, int fd, char *data)
     pthread_mutex_unlock(&peer->lock);
 }
 
-/* Until every connection that the peer took has ended. */
+/* Waits until every connection that the peer accepted has ended. */
 static inline void peer_wait_closed(struct webhook_peer *peer)
 {
     const struct instant until = instant_add_ms(instant_now(), WAIT_S * 1000);
@@ -361,10 +362,11 @@ static inline void *peer_run(void *context)
     int fd;
 
     sigemptyset(&signals);
-    sigaddset(&signals,
-              SIGPIPE); /* for OpenSSL; in this thread only, lest it hide others' mistakes */
+    /* OpenSSL may write to a closed socket. The signal is blocked only in this thread, because
+     * elsewhere that would hide mistakes. */
+    sigaddset(&signals, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    while (data && (fd = accept(peer->listen_fd, NULL, NULL)) >= 0) /* until peer_stop */
+    while (data && (fd = accept(peer->listen_fd, NULL, NULL)) >= 0) /* ended by peer_stop */
         if (peer->is_parallel)
             peer_serve_beside(peer, fd);
         else
@@ -399,7 +401,8 @@ static inline void peer_start(struct webhook_peer *peer, const char *host, const
     peer_start_with(peer, host, response, tls, PEER_KEEPS);
 }
 
-/* Stop the webhooks first: the peer serves a connection until it is closed. */
+/* Stops the peer. The webhooks must be stopped first, because the peer serves a connection until it
+ * is closed. */
 static inline void peer_stop(struct webhook_peer *peer)
 {
     shutdown(peer->listen_fd, SHUT_RDWR);
