@@ -15,11 +15,11 @@
 
 /* ---- check.c: `tickwheeld --check FOLDER` verifies a data folder and prints the findings ---- */
 
-/* The form of a report: lines for people, or a JSON document on a line (`--check-json`). */
+/* The form of a report: lines for people, or with --check-json a JSON document in one line. */
 enum check_form { CHECK_PRINTS_LINES, CHECK_PRINTS_JSON };
 
-/* Prints the report and returns the exit code: 0 valid, 1 damaged, 2 not readable, 3 valid up to an
- * incomplete write at the end of a log. */
+/* Prints the report and returns the exit code: 0 if valid, 1 if damaged, 2 if not readable, 3 if
+ * valid up to an incomplete write at the end of a log. */
 int check_data(const char *folder, enum check_form form);
 
 /* ---- data_folder.c: the place of the data folder before a daemon starts on it; restores ---- */

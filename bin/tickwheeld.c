@@ -370,7 +370,7 @@ static void log_deliveries_dropped(const struct service *service, struct deliver
     *logged = (struct deliveries_logged){failed, now};
 }
 
-/* Logs damage and failures of the file of the history, each text once. */
+/* Logs damage and failures of the history file. Each text is logged once. */
 static void log_history_trouble(const struct service *service, struct error *logged)
 {
     struct event_log_line line;

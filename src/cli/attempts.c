@@ -170,7 +170,7 @@ static bool attempts_is_known(struct attempts *attempts, struct bytes row, struc
     return is_known;
 }
 
-/* Names the nodes that cannot answer, once. */
+/* Prints, once, which nodes cannot answer. */
 static void attempts_tell_missing(struct attempts *attempts, struct bytes nodes)
 {
     if (nodes.size < 3 || attempts->has_told_missing)

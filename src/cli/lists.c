@@ -178,7 +178,8 @@ void lists_append_filters(struct cli *cli, struct buffer *path)
     }
 }
 
-/* Says on a terminal how far a search got whose page is not full; clears that line when it ends. */
+/* If a page is not full, shows on the terminal how far the search has got. Clears that line when
+ * the search has ended. */
 static void lists_draw_search(struct lists_pages *pages, struct bytes page)
 {
     struct cli_list timers;

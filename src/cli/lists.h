@@ -21,9 +21,9 @@ struct lists_pages {
     struct buffer cursor; /* cursor of the next page; empty for the first page */
     struct cli_answer answer;
     uint64_t left;     /* number of timers that are still wanted */
-    uint64_t searched; /* number of timers that the daemon looked at */
+    uint64_t searched; /* number of timers that the daemon has searched */
     bool is_over;
-    bool is_drawn; /* the terminal shows how far the search got */
+    bool is_drawn; /* a line on the terminal shows how far the search has got */
 };
 
 /* Appends the flags that are filters as a query. */

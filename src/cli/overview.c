@@ -235,9 +235,10 @@ enum cli_exit overview_targets(struct cli *cli)
 
 /* ---- drains ---- */
 
-#define OVERVIEW_DRAIN_LOOK_MS 200 /* interval of looks whether a drained node owns nothing */
+/* interval of checks whether a drained node still owns partitions */
+#define OVERVIEW_DRAIN_LOOK_MS 200
 
-/* Reads how many partitions the node owns, or is to own by the plan. */
+/* Reads how many partitions the node owns, or will own according to the plan. */
 static enum cli_exit overview_read_owned(struct cli *cli, uint64_t node, uint64_t *ret_owned)
 {
     struct cli_answer answer;
@@ -254,7 +255,7 @@ static enum cli_exit overview_read_owned(struct cli *cli, uint64_t node, uint64_
     return code;
 }
 
-/* Waits until the node owns nothing. */
+/* Waits until the node owns no partition, at most `wait_ms`. */
 static enum cli_exit overview_await_drain(struct cli *cli, uint64_t node, uint64_t wait_ms)
 {
     const struct instant until = instant_add_ms(instant_now(), wait_ms);
@@ -294,7 +295,7 @@ static void overview_show_drain(struct cli *cli, uint64_t node, bool is_drain, u
                       (unsigned long long)node, (unsigned long long)owned);
 }
 
-/* "drain NODE" and "undrain NODE". */
+/* Runs "drain NODE" or "undrain NODE". */
 static enum cli_exit overview_drain(struct cli *cli, const char *verb, const char *name)
 {
     const bool is_drain = strcmp(verb, "drain") == 0;

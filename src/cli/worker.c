@@ -128,8 +128,8 @@ static void worker_append_outcome(const struct worker_outcome *outcome, struct b
         duration_put(body, "delay", outcome->delay_s * 1000);
 }
 
-/* With --output json, prints what became of the item, in the words of the API's deliveries; "stale"
- * if the lease was over before the answer. */
+/* With --output json, prints the outcome of the item in the words of the API's deliveries; "stale"
+ * if the lease had expired before the answer. */
 static void worker_show(struct worker_loop *worker, const struct worker_slot *job, bool is_stale)
 {
     static const char *const outcomes[] = {"done", "failed", "ended"};

@@ -37,7 +37,7 @@ struct worker_outcome {
  * `job_count`. */
 struct worker_kind {
     const char *noun; /* what the jobs are called, in the plural */
-    bool has_lines;   /* it prints a line for each item itself, also in JSON */
+    bool has_lines;   /* the job prints a line for each item itself, even with --output json */
 
     /* Begins the job of an item, which is borrowed during the call. If it cannot, sets *ret_outcome
      * and returns a code other than CLI_EXIT_DONE, with which the worker ends. */

@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SENDERS_POSTPONE_MS = 1000 }; /* pause after the system refused a thread */
+enum { SENDERS_POSTPONE_MS = 1000 }; /* delay of deliveries after the system refused a thread */
 
 struct senders {
     struct sender_options options;
-    pthread_mutex_t lock; /* held while a sender begins */
+    pthread_mutex_t lock; /* held while the thread of a sender is started */
     size_t count;
     struct sender_running {
         const struct sender *sender;
@@ -105,7 +105,7 @@ enum error_code senders_check(const struct senders *senders, struct bytes tenant
                : ERROR_NONE;
 }
 
-/* Begins a sender with its first post. */
+/* Starts the sender's thread at its first post. */
 static enum error_code senders_begin(struct senders *senders, struct sender_running *running,
                                      struct error *ret_error)
 {

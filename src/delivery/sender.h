@@ -36,7 +36,7 @@ struct sender {
                              struct error *ret_error);
 
     /* Starts the sender's thread. Called before the first post, so that a sender without work has
-     * no thread. On an error the next post calls it again. */
+     * no thread. If it fails, the next post calls it again. */
     enum error_code (*begin)(void *self, struct error *ret_error);
 
     /* Checks whether the tenant may create a timer with this target; an empty tenant is none.

@@ -18,12 +18,13 @@
 /* The action that the command line asks for. */
 enum config_action {
     CONFIG_ACTION_RUN,
-    CONFIG_ACTION_HELP,           /* --help */
-    CONFIG_ACTION_VERSION,        /* --version */
-    CONFIG_ACTION_PRINT,          /* --print-config: the settings in effect, as a config file */
-    CONFIG_ACTION_CHECK,          /* --check-config: say whether they are valid */
-    CONFIG_ACTION_CHECK_DATA,     /* --check FOLDER: verify a data folder */
-    CONFIG_ACTION_CHECK_JSON,     /* --check-json FOLDER: likewise, with a report in JSON */
+    CONFIG_ACTION_HELP,       /* --help */
+    CONFIG_ACTION_VERSION,    /* --version */
+    CONFIG_ACTION_PRINT,      /* --print-config: the settings in effect, as a config file */
+    CONFIG_ACTION_CHECK,      /* --check-config: say whether they are valid */
+    CONFIG_ACTION_CHECK_DATA, /* --check FOLDER: verify a data folder */
+    /* --check-json FOLDER: verify a data folder, with a report in JSON */
+    CONFIG_ACTION_CHECK_JSON,
     CONFIG_ACTION_RESTORE,        /* --restore BACKUP: copy a backup into the data folder */
     CONFIG_ACTION_CLUSTER_CREATE, /* --cluster-create: make the topics of the cluster */
     /* --cluster-change-secret: make cluster_secret the secret of the cluster */

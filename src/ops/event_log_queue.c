@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define STUCK_MS 100  /* pause before a write is tried again to an output that had no room */
-#define IDLE_MS  2000 /* time without a line after which the thread ends */
+#define IDLE_MS  2000 /* time in milliseconds without a line after which the thread ends */
 
 _Static_assert(EVENT_LOG_LINE_SIZE <= OUTPUT_ATOMIC_MAX, "a line is written whole");
 
@@ -28,8 +28,8 @@ struct event_log_queue {
     size_t begin, size; /* position of the waiting lines in `text`, which is a ring */
     uint64_t dropped;   /* dropped lines that were not reported by a line yet */
     pthread_t thread;
-    bool has_thread; /* `thread` must be joined */
-    bool is_running; /* it takes lines */
+    bool has_thread; /* the thread was started and was not joined yet */
+    bool is_running; /* the thread takes lines; cleared when it is about to end */
     bool is_stopping;
     struct instant give_up_at; /* during a stop: time at which waiting lines are given up */
 };
@@ -77,14 +77,15 @@ static void event_log_queue_tell_dropped(struct event_log_queue *queue)
 
 /* ---- the thread ---- */
 
-/* The last that a thread does, with lock. */
+/* Marks the thread as ended, which is the last thing that it does. The caller holds the lock. */
 static void event_log_queue_leave(struct event_log_queue *queue)
 {
     queue->is_running = false;
     pthread_cond_broadcast(&queue->changed);
 }
 
-/* Waits for the next line. Returns its size; 0: there is none, and the thread ends. */
+/* Waits for the next line. Returns its size. 0 means that no line came for IDLE_MS or the queue is
+ * stopping, so the thread must end. */
 static size_t event_log_queue_next(struct event_log_queue *queue,
                                    char ret_line[EVENT_LOG_LINE_SIZE])
 {
@@ -148,8 +149,9 @@ static void *event_log_queue_run(void *context)
     return NULL;
 }
 
-/* Starts the thread unless it runs. With lock: a thread that does not run needs it no more. If the
- * system refuses, lines wait until the next one. */
+/* Starts the thread unless it takes lines. The caller holds the lock; a thread that has stopped
+ * taking lines no longer needs it. If the system has no thread, lines wait until the next one is
+ * added. */
 static void event_log_queue_begin(struct event_log_queue *queue)
 {
     if (queue->is_running)

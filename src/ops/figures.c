@@ -22,15 +22,16 @@ enum {
 };
 static_assert(12 + 4 * FIGURES_NUMBERS <= FIGURES_SUM_AT, "a place has room for each number");
 
-/* A write of a place may be torn in each window, and in the page of another one. */
+/* Maximum of damaged places that a crash can leave: a write that was incomplete in each window, and
+ * one in the page that belongs to another window. */
 #define FIGURES_TORN 6
 
-/* The head has the size of a place, and ends like one. */
+/* The head of the file. It has the size of a place, and ends like one. */
 static const char figures_head[] = "tickwheel history 1\n";
 
 static const struct {
     uint64_t step_ms;
-    size_t count; /* of its points */
+    size_t count; /* number of its points */
 } figures_windows[] = {
 #define X(id, name, step_s, points) {step_s * UINT64_C(1000), points},
     FIGURES_WINDOW_LIST(X)
@@ -41,7 +42,7 @@ struct figures {
     const struct disk_calls *disk;
     char path[PATH_MAX];
     bool is_unwritten[FIGURES_PLACES];
-    pthread_mutex_t lock; /* guards the next two */
+    pthread_mutex_t lock; /* guards `points` and `trouble` */
     struct figures_point points[FIGURES_PLACES];
     struct error trouble;
 };
@@ -60,7 +61,7 @@ uint64_t figures_step_s(enum figures_window window)
     return figures_windows[window].step_ms / 1000;
 }
 
-/* Returns the place of the point that begins at `at`. */
+/* Returns the place for the point that begins at `at`. */
 static size_t figures_place(enum figures_window window, struct wall at)
 {
     return figures_first(window) +
@@ -107,7 +108,8 @@ static void figures_encode(const struct figures_point *point, char ret_place[FIG
     figures_seal(ret_place);
 }
 
-/* Returns false if the place is damaged, or not that of its time. */
+/* Reads the point of a place. Returns false if the place is damaged, or has a point of another
+ * place. */
 static bool figures_decode(enum figures_window window, size_t place, const char *bytes,
                            struct figures_point *ret_point)
 {
@@ -141,7 +143,7 @@ static void figures_set_trouble(struct figures *figures, const struct error *tro
     pthread_mutex_unlock(&figures->lock);
 }
 
-/* Takes the points of a file with a valid head. Returns how many are damaged. */
+/* Takes the points from a file with a valid head. Returns the number of damaged places. */
 static size_t figures_take(struct figures *figures, const char *places, size_t size)
 {
     size_t damaged = 0;
@@ -199,7 +201,7 @@ static void figures_load(struct figures *figures, char *room)
         figures_set_aside(figures, "its checksums are wrong");
 }
 
-/* Opens the file for writing, and makes it if it is not there. Returns 0 or an errno. */
+/* Opens the file for writing, and makes it if it is missing. Returns 0 or an errno. */
 static int figures_open_file(struct figures *figures, int *ret_file)
 {
     const struct disk_calls *disk = figures->disk;

@@ -59,14 +59,15 @@ enum figures_count {
         FIGURES_COUNTS
 };
 
-#define FIGURES_CAUSES 12 /* places for the reasons of engine/explain.h, in its order */
+#define FIGURES_CAUSES 12 /* number of places for the reasons of engine/explain.h, in their order */
 
 struct figures_point {
-    struct wall at;                      /* its begin; {0} if empty */
-    uint32_t span_ms;                    /* time in which it was counted */
-    uint32_t counts[FIGURES_COUNTS];     /* saturated, as all others */
-    uint32_t waiting[FIGURES_CAUSES];    /* timers that waited at once, at most */
-    uint32_t late[METRICS_BUCKET_COUNT]; /* deliveries in each bucket of lateness */
+    struct wall at;                  /* when the point begins; {0} if it is empty */
+    uint32_t span_ms;                /* time for which it was counted, in milliseconds */
+    uint32_t counts[FIGURES_COUNTS]; /* each number saturates, as do those below */
+    /* maximum of timers that waited at the same time, by reason */
+    uint32_t waiting[FIGURES_CAUSES];
+    uint32_t late[METRICS_BUCKET_COUNT]; /* number of deliveries in each bucket of lateness */
 };
 
 struct figures;
@@ -75,19 +76,19 @@ struct figures;
 enum error_code figures_open(const struct disk_calls *disk, const char *path,
                              struct figures **ret_figures, struct error *ret_error);
 
-/* Writes nothing. NULL is allowed. */
+/* Frees the memory, and writes nothing. NULL has no effect. */
 void figures_close(struct figures *figures);
 
-/* Adds what was counted in the `sample->span_ms` before `now` to the point of each window.
- * sample->at is unused. */
+/* Adds what was counted during `sample->span_ms` before `now` to the current point of each window.
+ * sample->at is not used. */
 void figures_add(struct figures *figures, struct wall now, const struct figures_point *sample);
 
-/* Writes the points that were added since they were written last; makes the file if it is not
- * there. What cannot be written is written the next time. */
+/* Writes the points that have changed since they were last written, and makes the file if it is
+ * missing. What cannot be written now is written by the next call. */
 void figures_write(struct figures *figures);
 
-/* Returns the points of a window that ends now, in order of time, and how many there are. Times
- * without a sample have no point. */
+/* Returns the number of points in a window that ends now, and the points in order of time. There is
+ * no point for times without samples. */
 size_t figures_read(struct figures *figures, enum figures_window window, struct wall now,
                     struct figures_point ret_points[FIGURES_POINTS]);
 

@@ -415,7 +415,8 @@ static bool files_remove_one(void *context, const struct files_entry *entry)
 
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->name) >= sizeof(path))
         return true;
-    if (unlink(path) != 0 && entry->is_folder) { /* a link to a folder is unlinked */
+    /* a link to a folder is removed, not what is in the folder */
+    if (unlink(path) != 0 && entry->is_folder) {
         files_list(path, files_remove_one, path, NULL);
         rmdir(path);
     }

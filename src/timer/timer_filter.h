@@ -17,29 +17,30 @@
 #define TIMER_FILTER_LABELS_MAX 16
 
 /* X(name): the texts of a filter. A text whose data is NULL sets no condition. */
-#define TIMER_FILTER_TEXT_LIST(X)                           \
-    X(target)       /* the target, exactly */               \
-    X(origin)       /* the origin, as timer_shown_origin */ \
-    X(key_prefix)   /* how the key begins */                \
-    X(key_contains) /* a part of the key */                 \
-    X(error)        /* the last error, exactly */
+#define TIMER_FILTER_TEXT_LIST(X)                                      \
+    X(target)       /* the whole target */                             \
+    X(origin)       /* the origin, as timer_shown_origin returns it */ \
+    X(key_prefix)   /* a beginning of the key */                       \
+    X(key_contains) /* a part of the key */                            \
+    X(error)        /* the whole last error */
 
 struct timer_filter {
-    uint32_t states; /* bits 1 << enum timer_state; 0 for any */
-    bool repeats;    /* only timers that repeat */
+    uint32_t states; /* bits 1 << enum timer_state; 0 accepts any state */
+    bool repeats;    /* accepts only timers that repeat */
 #define X(name) struct bytes name;
     TIMER_FILTER_TEXT_LIST(X)
 #undef X
     struct {
         struct bytes key, value;
-    } labels[TIMER_FILTER_LABELS_MAX]; /* the timer has all of them; decoded */
+    } labels[TIMER_FILTER_LABELS_MAX]; /* the timer must have all of these, which are decoded */
     size_t label_count;
 };
 
-/* True if the filter names something that only a timer has: a key, a target or a label. */
+/* True if the filter requires something that only timers have: a key, a target or a label. */
 bool timer_filter_has_text(const struct timer_filter *filter);
 
-/* True if the timer fits. The target of a view need not be parsed. */
+/* True if the timer meets all conditions. If it is a view of a record, its target need not be
+ * parsed. */
 bool timer_filter_fits(const struct timer_filter *filter, const struct timer *timer);
 
 #endif
