@@ -473,7 +473,8 @@ static uint64_t look_at_backups(const struct service *service)
 }
 
 /* Waits for a signal or news of the service. Broker connections report no news, so with them it
- * waits for at most `pause_ms`; without them for `pause_ms_max`, when nothing is to be done before. */
+ * waits for at most `pause_ms`. Without them it waits for `pause_ms_max`, if nothing is to be done
+ * before. */
 static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pause_ms_max)
 {
     const uint64_t rest_ms = pause_ms < NEWS_PAUSE_MS ? pause_ms : NEWS_PAUSE_MS;

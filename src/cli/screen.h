@@ -60,8 +60,8 @@ void screen_append_local(struct buffer *out, const struct zone *zone, struct wal
 void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most);
 
 /* Appends text that functions of this file made, with their marks in ASCII: "#" and "-" for bars,
- * "~" where a cell was cut, "?" for U+FFFD. Each takes one place, as the mark does. Other characters
- * come from the user, and stay. */
+ * "~" where a cell was cut, "?" for U+FFFD. Each takes one place, as the mark does. Other
+ * characters come from the user, and stay. */
 void screen_append_ascii(struct buffer *out, struct bytes text);
 
 /* ---- tables ---- */

@@ -71,8 +71,8 @@ enum error_code senders_start(const struct sender_options *options, struct sende
 enum error_code senders_check(const struct senders *senders, struct bytes tenant, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
-/* Takes the deliveries and empties the list. A delivery that no sender takes comes back ENDED; POSTPONED if
- * its sender gets no thread. */
+/* Takes the deliveries and empties the list. A delivery that no sender takes comes back as ENDED.
+ * If its sender gets no thread, it comes back as POSTPONED. */
 void senders_post(struct senders *senders, struct list *deliveries);
 
 /* Returns the state of the timer's target. False if its kind has no breaker. */

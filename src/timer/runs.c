@@ -133,8 +133,8 @@ void run_put(const struct run *run, struct buffer *out)
     json_put_some(out, "error", run->error);
 }
 
-/* Returns how a run ended. A firing that was dropped after an attempt has failed, because the target
- * was called and did not accept. */
+/* Returns how a run ended. A firing that was dropped after an attempt has failed, because the
+ * target was called and did not accept. */
 static enum runs_last runs_last_of(const struct run *run)
 {
     const bool is_skipped =
