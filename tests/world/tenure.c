@@ -45,7 +45,7 @@ static void tenure_take_replies(struct tenure *tenure, struct tenure_time time)
     while ((command = engine_take_reply(tenure->engine))) {
         struct op *op = op_of(command);
 
-        tenure_ops_judge(tenure->world, tenure->truth, op, time.may_act);
+        tenure_ops_judge(tenure->world, tenure->truth, op, time.may_act ? tenure->epoch : 0);
         list_remove(&op->link);
         tenure_ops_free(op);
     }
@@ -370,7 +370,7 @@ void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct
         return;
     }
     CHECK(!tenure->is_leaving);
-    truth_batch(tenure->truth, batch);
+    truth_batch(tenure->truth, tenure->epoch, batch);
     turn_committed(tenure->engine, tenure_now(tenure, time), batch);
     tenure_pump(tenure, time);
 }

@@ -290,7 +290,7 @@ static bool ops_names_one(const struct op *op)
 }
 
 /* Judges an answer that shows a present state, which no commit proves. */
-static void ops_judge_state(struct truth *truth, const struct op *op)
+static void ops_judge_state(struct truth *truth, const struct op *op, uint64_t epoch)
 {
     const struct command *command = &op->command;
 
@@ -299,11 +299,11 @@ static void ops_judge_state(struct truth *truth, const struct op *op)
         return;
     if (command->kind == COMMAND_LIST)
         for (size_t i = 0; i < command->page.count; i++)
-            truth_read(truth, &command->page.timers[i]->id, command->page.timers[i], 0);
+            truth_read(truth, epoch, &command->page.timers[i]->id, command->page.timers[i], 0);
     else if (command->error != ERROR_NOT_FOUND && command->timer)
-        truth_read(truth, &command->timer->id, command->timer, op->told_version);
+        truth_read(truth, epoch, &command->timer->id, command->timer, op->told_version);
     else if (ops_names_one(op))
-        truth_read(truth, &command->id, NULL, 0);
+        truth_read(truth, epoch, &command->id, NULL, 0);
 }
 
 static void ops_count(struct totals *totals, const struct op *op)
@@ -328,7 +328,7 @@ static void ops_count(struct totals *totals, const struct op *op)
     totals->completed += command->completed.changed;
 }
 
-void tenure_ops_judge(struct world *world, struct truth *truth, const struct op *op, bool may_act)
+void tenure_ops_judge(struct world *world, struct truth *truth, const struct op *op, uint64_t epoch)
 {
     const struct command *command = &op->command;
     const bool is_done = command->error == ERROR_NONE;
@@ -341,8 +341,8 @@ void tenure_ops_judge(struct world *world, struct truth *truth, const struct op 
     } else if (command->kind == COMMAND_PATCH && is_done) {
         truth_patched(truth, command->timer);
         truth_track(truth, command->timer->id.serial)->patches_open -= !op->key;
-    } else if (may_act) {
-        ops_judge_state(truth, op);
+    } else if (epoch) {
+        ops_judge_state(truth, op, epoch);
     } else {
         world->totals->silenced++;
     }

@@ -15,8 +15,10 @@
  * submits it to the engine. */
 struct op *tenure_ops_draw(struct world *world, struct truth *truth, struct storage *storage);
 
-/* Judges an answer. If it is not proven by a commit, the owner may give it only while `may_act`. */
-void tenure_ops_judge(struct world *world, struct truth *truth, const struct op *op, bool may_act);
+/* Judges an answer of the owner of this epoch, which is 0 while the owner may not act. Then it gives
+ * only answers that a commit proves. */
+void tenure_ops_judge(struct world *world, struct truth *truth, const struct op *op,
+                      uint64_t epoch);
 
 /* Frees a call. The engine that had taken it is gone, or has answered it. */
 void tenure_ops_free(struct op *op);

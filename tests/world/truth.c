@@ -161,15 +161,17 @@ struct tracked *truth_track(struct truth *truth, uint64_t serial)
     return &truth->tracked[at];
 }
 
-void truth_batch(struct truth *truth, const struct storage_batch *batch)
+void truth_batch(struct truth *truth, uint64_t epoch, const struct storage_batch *batch)
 {
     for (size_t i = 0; i < batch->write_count; i++) {
         const struct timer *timer = batch->writes[i].timer;
 
         struct tracked *tracked = truth_track(truth, timer->id.serial);
 
-        if (timer_is_final(timer->state) && timer->version > tracked->ended_version)
+        if (timer_is_final(timer->state) && timer->version > tracked->ended_version) {
             tracked->ended_version = timer->version;
+            tracked->ended_in = epoch;
+        }
     }
 }
 
@@ -249,8 +251,8 @@ void truth_cancelled(struct truth *truth, const struct timer_id *id)
     truth_track(truth, id->serial)->is_cancelled = true;
 }
 
-void truth_read(struct truth *truth, const struct timer_id *id, const struct timer *timer,
-                uint32_t version)
+void truth_read(struct truth *truth, uint64_t epoch, const struct timer_id *id,
+                const struct timer *timer, uint32_t version)
 {
     const struct tracked *tracked = truth_track(truth, id->serial);
     struct timer *found;
@@ -267,7 +269,8 @@ void truth_read(struct truth *truth, const struct timer_id *id, const struct tim
         world_fail(truth->world, 0, READ,
                    "a read shows version %" PRIu32 " of %" PRIx64 ", %" PRIu32 " was acknowledged",
                    timer->version, id->serial, version);
-    if (timer && timer->version <= tracked->ended_version && !timer_is_final(timer->state))
+    if (timer && timer->version <= tracked->ended_version && tracked->ended_in <= epoch &&
+        !timer_is_final(timer->state))
         world_fail(truth->world, 0, READ, "a read shows %" PRIx64 " alive after its end",
                    id->serial);
 }

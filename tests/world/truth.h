@@ -30,6 +30,7 @@ struct tracked {
     uint32_t messages;        /* messages that are committed */
     uint32_t patches_open;    /* patches without an answer, or with an unclear one */
     uint32_t ended_version;   /* version of its last end that an owner was told of; 0 for none */
+    uint64_t ended_in;        /* epoch of that owner */
     uint32_t version_acked;   /* highest version that a client was told of */
     uint32_t version_patched; /* highest version that an answered patch made; 0 for none */
     struct wall due;          /* due time as answered last */
@@ -83,18 +84,19 @@ void truth_trim(const struct truth *truth, uint64_t before);
 /* Returns what is known of the timer. */
 struct tracked *truth_track(struct truth *truth, uint64_t serial);
 
-/* Takes a batch of which its engine is told that it is durable. */
-void truth_batch(struct truth *truth, const struct storage_batch *batch);
+/* Takes a batch of which its engine, of this epoch, is told that it is durable. */
+void truth_batch(struct truth *truth, uint64_t epoch, const struct storage_batch *batch);
 
 /* Judges an answer to a client: its timer is made, its patch or its cancel is done. */
 void truth_created(struct truth *truth, const struct timer_id *id, const struct content *asked);
 void truth_patched(struct truth *truth, const struct timer *timer);
 void truth_cancelled(struct truth *truth, const struct timer_id *id);
 
-/* Judges a timer that is shown to a client, which knew of `version` when it asked. NULL means that
- * the timer is not there. */
-void truth_read(struct truth *truth, const struct timer_id *id, const struct timer *timer,
-                uint32_t version);
+/* Judges a timer that the owner of this epoch shows to a client, which knew of `version` when it
+ * asked. NULL means that the timer is not there. While its lease lasts, the owner may lack what a
+ * later owner has made durable, because that one answers nobody yet. */
+void truth_read(struct truth *truth, uint64_t epoch, const struct timer_id *id,
+                const struct timer *timer, uint32_t version);
 
 /* Judges the begin of a delivery by the owner of this epoch. `now` is the latest time that its wall
  * clock has shown. truth_delivered takes the end. */
