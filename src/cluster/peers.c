@@ -219,8 +219,11 @@ static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
 static void peers_repeat(struct peers *peers, struct peers_request *request,
                          enum peers_outcome outcome)
 {
-    const struct command *command = request->command;
+    struct command *command = request->command;
 
+    /* A node of an earlier version knows no filter of a list, and returns all timers. */
+    if (outcome == PEERS_REFUSED && command->kind == COMMAND_LIST)
+        command->scan.filter = NULL;
     /* Other requests of the message are repeated without it. */
     if (outcome == PEERS_REFUSED && command->kind == COMMAND_SURVEY &&
         survey_is_recent(command->survey->kind))

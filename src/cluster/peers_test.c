@@ -151,7 +151,10 @@ enum stub_way {
     STUB_CLOSES,   /* greets, reads a whole message, and closes */
     STUB_RUBBISH,  /* greets, and answers no HTTP */
     STUB_UNPROVEN, /* greets, and answers well-formed HTTP, without the secret */
+    STUB_REFUSES,  /* greets, and cannot read the message, like a node of an earlier version */
 };
+
+#define REFUSAL "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 struct stub {
     enum stub_way way;
@@ -241,6 +244,8 @@ static void *stub_run(void *argument)
         }
         if (stub->way != STUB_STOPS && stub_read(fd) && stub->way == STUB_RUBBISH)
             (void)send(fd, "what?\r\n\r\n", 9, MSG_NOSIGNAL);
+        else if (stub->way == STUB_REFUSES)
+            (void)send(fd, REFUSAL, strlen(REFUSAL), MSG_NOSIGNAL);
         else if (stub->way == STUB_UNPROVEN || stub->way == STUB_LIES)
             stub_send_unproven(fd);
         if ((stub->way == STUB_HANGS || stub->way == STUB_STOPS) && count < 64)
@@ -337,6 +342,28 @@ static void test_nodes_that_answer_wrong(void **state)
 }
 
 /* What a node says of its address cannot make another one send anything else than to an address. */
+/* A node of an earlier version refuses a list with a filter: it is asked again without. */
+static void test_a_node_that_knows_no_filter(void **state)
+{
+    const struct timer_filter filter = {.key_prefix = BYTES("order-")};
+    struct seat one;
+    struct peers_world world;
+    struct stub stub;
+    struct passed passed;
+
+    (void)state;
+    world_init(&world, 3);
+    seat_open(&one, &world, 1, 300);
+    stub_open(&stub, &world, 3, STUB_REFUSES);
+    passed_init(&passed, &world, COMMAND_LIST, 1, 9);
+    passed.command.scan = (struct storage_scan){.rows_max = 1, .filter = &filter};
+    assert_int_equal(passed_ask(&passed, one.peers), ERROR_OVERLOADED);
+    assert_null(passed.command.scan.filter);
+    peers_stop(one.peers);
+    stub_close(&stub);
+    world_deinit(&world);
+}
+
 static void test_addresses_that_are_none(void **state)
 {
     static const char *const ends[] = {"/x", "?", "#", " ", "@127.0.0.1:1", "\r\nX: y", "%41"};
@@ -705,6 +732,7 @@ int main(void)
         cmocka_unit_test(test_no_owner_fails_in_time),
         cmocka_unit_test(test_silent_node_holds_up_no_other),
         cmocka_unit_test(test_nodes_that_answer_wrong),
+        cmocka_unit_test(test_a_node_that_knows_no_filter),
         cmocka_unit_test(test_addresses_that_are_none),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_strangers_take_nothing),

@@ -142,7 +142,7 @@ struct storage_scan {
     size_t looks_max;
     struct bytes tenant, labels;
     /* with looks_max: the scan returns only timers that fit, by what their rows say. It stays
-     * valid until the scan returns. NULL for all */
+     * valid until the scan returns. NULL for all, and in the answer of a node that knows none */
     const struct timer_filter *filter;
 };
 

@@ -130,6 +130,9 @@ class PassTest(unittest.TestCase):
         ids = {self.ask(other, "POST", "/v1/timers", {**FAR, "labels": {"of": "list"}}, 201)["id"] for _ in range(30)}
         for node in (owner, other):
             listed = self.ask(node, "GET", "/v1/timers?label=of:list&limit=100")["timers"]
+            page = self.ask(node, "GET", f"/v1/timers?key_contains=nowhere&target={FAR['target']}")
+            self.assertEqual((page["timers"], page["next"]), ([], None))
+            self.assertGreaterEqual(page["searched"], 30)  # also those of the other node
             self.assertEqual({timer["id"] for timer in listed}, ids)
         self.assertEqual(self.ask(other, "POST", "/v1/timers/cancel", {"labels": {"of": "list"}})["cancelled"], 30)
         for node in (owner, other):

@@ -41,7 +41,8 @@ struct list_part {
     struct list_job *job;
     struct list_row *rows; /* rows that passed, of all rounds */
     size_t row_count, taken;
-    size_t bytes; /* memory of their timers */
+    size_t bytes;    /* memory of their timers */
+    bool is_unaware; /* its node returns all timers, because its version knows no filter */
     struct list_step *steps;
     size_t step_count;
     enum error_code error;
@@ -158,6 +159,7 @@ static void list_part_read(struct list_part *part, const struct storage_page *pa
             part->error = ERROR_NO_MEMORY;
     if (part->error)
         return;
+    part->is_unaware = part->job->has_filter && !command->scan.filter;
     const size_t kept = part->row_count - before;
     const size_t own = page->own > page->count ? page->own : page->count;
     step->refused_count = own - kept;
@@ -380,7 +382,7 @@ static bool list_part_init(struct list_job *job, uint16_t partition)
         .kind = job->filter.states & (1u << TIMER_FIRED | 1u << TIMER_CANCELLED | 1u << TIMER_DEAD)
                     ? STORAGE_SCAN_ALL
                     : STORAGE_SCAN_LIVE,
-        .filter = job->has_filter ? &job->filter : NULL,
+        .filter = job->has_filter && !part->is_unaware ? &job->filter : NULL,
     };
 
     part->job = job;
@@ -436,8 +438,10 @@ static bool list_wants_more(const struct list_job *job)
             return false;
         if (last && last->has_end && !cursor_before(&end, &last->end) && list_part_is_full(part))
             return false;
-        for (size_t j = 0; j < part->row_count && count < job->query.limit; j++)
-            count += cursor_before(&part->rows[j].place, &end);
+        size_t j = 0;
+        while (j < part->row_count && cursor_before(&part->rows[j].place, &end))
+            j++;
+        count += j;
     }
     return count < job->query.limit;
 }
