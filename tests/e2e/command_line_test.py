@@ -102,67 +102,6 @@ class Timers(CommandLine):
         paused, = self.ask("pause", soon["id"], "--until", "2h")
         self.assertAlmostEqual(ms_of(paused["paused"]["until"]) / 1000, time.time() + 7200, delta=60)
 
-    def test_list_follows_pages_and_filters(self):
-        for n in range(1203):
-            self.create(labels={"n": str(n % 2)}, after=3600000 + n)
-        self.assertEqual(len(self.ask("list")), 1203)
-        ids = self.run_cli("list", "--label", "n:1", "--output", "ids").out.splitlines()
-        self.assertEqual(len(set(ids)), 601)
-        self.assertEqual(len(self.ask("list", "--limit", "1001")), 1001)
-        self.assertEqual(self.ask("list", "--state", "dead"), [])
-        table = self.run_cli("list", "--limit", "2").out.splitlines()
-        self.assertEqual(table[0].split(), ["ID", "STATE", "DUE", "KEY", "TARGET"])
-        self.assertEqual(len(table), 3)
-        self.assertRegex(table[1], r"Z  in \d")
-
-    def test_list_has_a_flag_for_each_filter(self):
-        shop = self.create(target="http://shop.example/a", after="2h", key="order-42", labels={"team": "a"})
-        mail = self.create(target="queue:mail", key="mail-42", every="1d", at="2190-01-01T00:00:00Z")
-        for flags, found in ((("--key-prefix", "order-"), [shop]), (("--key-contains", "l-4"), [mail]),
-                             (("--key-contains", "42"), [shop, mail]), (("--origin", "queue:mail"), [mail]),
-                             (("--key-contains", "42", "--origin", "http://shop.example"), [shop]),
-                             (("--target", "queue:mail", "--state", "scheduled", "--due-after", "3h"), [mail]),
-                             (("--key-contains", "42", "--label", "team:a", "--due-before", "3h"), [shop])):
-            ids = [timer["id"] for timer in found]
-            self.assertEqual([timer["id"] for timer in self.ask("list", *flags)], ids, flags)
-            if "--state" not in flags:
-                self.assertEqual(len(self.run_cli("export", *flags).out.splitlines()), len(ids), flags)
-        for flags in (("--key-contains", "ail"), ("--origin", "queue:mail"), ("--due-after", "3h")):
-            self.assertEqual(self.run_cli("schedules", *flags, "-o", "keys").out.split(), ["mail-42"])
-        self.assertEqual(self.run_cli("schedules", "--key-contains", "order", "-o", "keys").out, "")
-
-    def test_a_search_says_how_far_it_got(self):
-        """Goal: on a terminal a search whose pages are empty shows what it has looked at, and leaves no trace at its end.
-        Method: a server in place of the daemon, which needs three pages."""
-        pages = [{"timers": [], "next": "a", "searched": 70000}, {"timers": [], "next": "b", "searched": 50000},
-                 {"timers": [], "next": None, "searched": 3}]
-
-        class Pages(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                body = json.dumps(pages.pop(0)).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        with http.server.HTTPServer(("127.0.0.1", 0), Pages) as server:
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            env = command_line.environment(f"http://127.0.0.1:{server.server_port}")
-            terminal = command_line.Terminal("list", "--key-contains", "x", env=env)
-            code = terminal.end()
-            server.shutdown()
-            thread.join()
-        self.assertEqual(code, DONE)
-        self.assertIn("searched 70000 timers", terminal.shown)
-        self.assertIn("searched 120000 timers\r\033[K", terminal.shown)
-
     def test_cancel_by_id_key_and_label(self):
         ids = [self.create(labels={"a": "b"})["id"] for _ in range(3)]
         self.create(key="k1")
