@@ -97,6 +97,8 @@ static void figures_encode(const struct figures_point *point, char ret_place[FIG
     char *to = ret_place + 12;
 
     memset(ret_place, 0, FIGURES_PLACE_BYTES);
+    if (point->at.ms == 0)
+        return;
     put_le(ret_place, point->at.ms, 8);
     put_le(ret_place + 8, point->span_ms, 4);
     for (size_t i = 0; i < FIGURES_COUNTS; i++, to += 4)
@@ -143,7 +145,8 @@ static void figures_set_trouble(struct figures *figures, const struct error *tro
     pthread_mutex_unlock(&figures->lock);
 }
 
-/* Takes the points from a file with a valid head. Returns the number of damaged places. */
+/* Takes the points from a file with a valid head. Returns the number of damaged places, which are
+ * written anew. */
 static size_t figures_take(struct figures *figures, const char *places, size_t size)
 {
     size_t damaged = 0;
@@ -151,10 +154,16 @@ static size_t figures_take(struct figures *figures, const char *places, size_t s
     for (enum figures_window window = 0; window < FIGURES_WINDOWS; window++) {
         const size_t first = figures_first(window);
 
-        for (size_t i = first; i < first + figures_windows[window].count; i++)
-            if ((i + 1) * FIGURES_PLACE_BYTES <= size)
-                damaged += !figures_decode(window, i, places + i * FIGURES_PLACE_BYTES,
-                                           &figures->points[i]);
+        for (size_t i = first; i < first + figures_windows[window].count; i++) {
+            const size_t at = i * FIGURES_PLACE_BYTES;
+
+            if (at >= size)
+                break;
+            const bool is_whole = at + FIGURES_PLACE_BYTES <= size;
+            figures->is_unwritten[i] =
+                !is_whole || !figures_decode(window, i, places + at, &figures->points[i]);
+            damaged += is_whole && figures->is_unwritten[i];
+        }
     }
     return damaged;
 }

@@ -194,7 +194,8 @@ static bool figures_test_was_set_aside(struct figures_test *test)
     return files_exists(aside);
 }
 
-/* Goal: a torn point is left out, and the others are there. Method: a byte of one is changed. */
+/* Goal: a torn point is left out, the others are there, and its place is written anew. Method: a
+ * byte of one is changed, again and again, until there were more than a file may have. */
 static void leaves_out_a_torn_point(void **state)
 {
     struct figures_test *test = *state;
@@ -203,10 +204,13 @@ static void leaves_out_a_torn_point(void **state)
         figures_test_add(test, wall_add(noon, i * FIGURES_STEP_MS), 1);
     figures_write(test->figures);
     const long place = (long)(noon.ms / FIGURES_STEP_MS % 360);
-    figures_test_spoil(test, (1 + place + 4) * FIGURES_PLACE_BYTES + 30);
-    figures_test_reopen(test);
-    assert_int_equal(figures_test_read(test, FIGURES_HOUR, wall_add(noon, 100000)), 9);
-    assert_int_equal(figures_test_read(test, FIGURES_DAY, wall_add(noon, 100000)), 1);
+    for (long i = 0; i < 9; i++) {
+        figures_test_spoil(test, (1 + place + i) * FIGURES_PLACE_BYTES + 30);
+        figures_test_reopen(test);
+        assert_int_equal(figures_test_read(test, FIGURES_HOUR, wall_add(noon, 100000)), 9 - i);
+        assert_int_equal(figures_test_read(test, FIGURES_DAY, wall_add(noon, 100000)), 1);
+        figures_write(test->figures);
+    }
     assert_string_equal(figures_test_trouble(test).text, "");
     assert_false(figures_test_was_set_aside(test));
 }
