@@ -131,13 +131,14 @@ class Program:
 
 
 class Daemon(Program):
-    """tickwheeld on a free port; webhooks to loopback are allowed unless the flags say otherwise. `under` is a
-    program that runs it, with that program's arguments."""
+    """tickwheeld on a free port, or on that of an earlier one, which the flags name; webhooks to loopback are allowed unless
+    the flags say otherwise. `under` is a program that runs it, with that program's arguments."""
 
     def __init__(self, data_folder, *flags, allow="127.0.0.0/8", env=None, under=(), program="tickwheeld",
                  enter=None, address=None):
         super().__init__([
-            *under, find(program), "--listen-port", "0", "--data-folder", data_folder, "--webhook-allow", allow,
+            *under, find(program), *(() if "--listen-port" in flags else ("--listen-port", "0")),
+            "--data-folder", data_folder, "--webhook-allow", allow,
             *(("--listen-address", address) if address else ()), *flags], env, enter)
         self.address = address or "127.0.0.1"
         self.port = self.find_port(rf"listen={re.escape(self.address)}:(\d+)")

@@ -1,18 +1,14 @@
 // What is due when: the forecast as bars, and the busiest times.
 
 import {get, query} from "./api.js";
-import {bars, field, form, h, number, table, when, zone} from "./parts.js";
+import {bars, field, form, h, number, table, when} from "./parts.js";
+import {clockOf, zoneName} from "./times.js";
 
 const ranges = {
   "minute": {unit: "second", count: 60, name: "the next minute"},
   "hour": {unit: "minute", count: 60, name: "the next hour"},
   "day": {unit: "minute", count: 1440, name: "the next day"},
 };
-
-function clock(text, unit) {
-  const at = new Date(text);
-  return at.toLocaleTimeString("en-GB", {hour: "2-digit", minute: "2-digit", second: unit === "second" ? "2-digit" : undefined});
-}
 
 /** A day has 1,440 minutes: more bars than a screen has room for, so ten minutes make a bar. */
 function grouped(due, size) {
@@ -26,7 +22,7 @@ export async function coming({content, parameters, signal}) {
   const range = ranges[name];
   const choose = field("Show", "range", {options: Object.keys(ranges).map((one) => [one, ranges[one].name])});
   choose.querySelector("select").value = name;
-  choose.addEventListener("change", (event) => { location.hash = `#/coming?range=${event.target.value}`; });
+  choose.addEventListener("change", (event) => { location.hash = `#/upcoming?range=${event.target.value}`; });
   content.append(form({class: "row"}, () => undefined, choose));
 
   const forecast = await get(`/v1/forecast${query({unit: range.unit, count: range.count})}`, {signal});
@@ -38,8 +34,8 @@ export async function coming({content, parameters, signal}) {
   content.append(
     h("p", {}, `${number(total)} timers are due in ${range.name}; ${number(forecast.overdue)} are overdue now.`,
       forecast.complete ? "" : ` More than ${number(forecast.rows_max)} rows lie ahead, so the forecast ends early.`,
-      ` Times are those of ${zone}.`),
-    bars(`Timers due in ${range.name}: ${number(total)}`, sums, (i) => clock(startOf(i), range.unit)));
+      ` Times are those of ${zoneName()}.`),
+    bars(`Timers due in ${range.name}: ${number(total)}`, sums, (i) => clockOf(startOf(i), range.unit)));
   const peaks = sums.map((count, i) => ({count, at: startOf(i)})).filter(({count}) => count)
     .sort((a, b) => b.count - a.count).slice(0, 5);
   content.append(h("h2", {}, "Peaks"), table("The busiest times", [

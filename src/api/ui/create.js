@@ -3,7 +3,8 @@
 import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
 import {bodyOf, eventsOf, labelsOf, payloadText} from "./change.js";
 import {patch} from "./morph.js";
-import {action, curl, field, form, h, tell, when} from "./parts.js";
+import {action, curl, field, form, h, shortId, tell, when} from "./parts.js";
+import {scheduleWords} from "./recurrence.js";
 
 // What a new timer has of the one that it is made from, and the form does not show.
 const CARRIED = ["headers", "retry", "body_base64", "content_type", "on_dead", "on_success", "late", "method"];
@@ -21,7 +22,8 @@ async function preview(given, place, signal) {
   const parameters = given.kind === "cron" ? {cron: given.time, timezone: given.timezone} : {every: given.time};
   try {
     const {instants} = await get(`/v1/schedule/preview${query({...parameters, n: 5})}`, {signal});
-    patch(place, [h("h2", {}, "It would fire"), h("ol", {}, instants.map((at) => h("li", {}, when(at))))]);
+    patch(place, [h("h2", {}, "It would fire"), h("p", {class: "lead"}, scheduleWords({[given.kind]: given.time, ...parameters})),
+      h("ol", {}, instants.map((at) => h("li", {}, when(at, given.timezone || undefined))))]);
   } catch (error) {
     if (!signal.aborted) patch(place, [h("p", {class: "message"}, error.message)]);
   }
@@ -70,7 +72,7 @@ export async function create({content, parameters, signal}) {
     last = setTimeout(show, 250);
   };
   if (source.id)
-    content.append(h("p", {class: "hint"}, "Made from ", h("a", {href: `#/timers/${source.id}`, class: "mono"}, source.id),
+    content.append(h("p", {class: "hint"}, "Made from ", h("a", {href: `#/timers/${source.id}`, class: source.key ? undefined : "mono"}, source.key ?? shortId(source.id)),
       Object.keys(carriedOf(source)).length ? `, with its ${Object.keys(carriedOf(source)).join(", ")}.` : "."));
   content.append(made, firings, command);
   if (source.id) show();

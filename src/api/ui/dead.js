@@ -3,7 +3,8 @@
 import {call, curlOf, get, mayChange, post, query} from "./api.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, ask, confirmed, curl, field, form, h, number, table, tell, when, words} from "./parts.js";
+import {action, ask, confirmed, curl, field, form, h, keyOf, number, table, tell, when, words} from "./parts.js";
+import {selection} from "./pick.js";
 import {paged} from "./timers.js";
 
 async function allPages(step) {
@@ -33,9 +34,9 @@ function groupActions({origin, error, count}, done) {
 async function readGroups(place, may, done, signal) {
   const {groups, others} = await get("/v1/dead/groups?limit=20", {signal});
   patch(place, [table("What failed, and why", [
-    {name: "Origin", kind: "break", of: ({origin, error}) => h("a", {href: `#/dead${query({origin, error})}`}, words(origin))},
+    {name: "Origin", kind: "key", of: ({origin, error}) => h("a", {href: `#/dead${query({origin, error})}`}, words(origin))},
     {name: "Error", kind: "break", of: ({error}) => error},
-    {name: "Letters", kind: "number", of: ({count}) => number(count)},
+    {name: "Letters", kind: "number", of: ({origin, error, count}) => h("a", {class: "bad", href: `#/dead${query({origin, error})}`}, number(count))},
     {name: "Last", of: ({last}) => when(last)},
     may && {name: "Do", of: (group) => groupActions(group, done)},
   ], groups, {empty: "nothing", keyOf: ({origin, error}) => `${origin} ${error}`}),
@@ -76,8 +77,10 @@ export async function dead(context) {
   const filter = Object.fromEntries(parameters);
   const may = await mayChange();
   const groups = h("div", {});
+  const picking = may && selection({path: "/v1/dead", parameters: filter, rows: () => list.rows(), done, signal});
   const list = paged("/v1/dead", filter, "Dead letters, those that died first at the front", [
-    {name: "Timer", of: (timer) => h("a", {href: `#/timers/${timer.id}`, class: "mono"}, timer.id)},
+    picking && picking.column,
+    {name: "Key", kind: "key", of: keyOf},
     {name: "Target", kind: "break", of: (timer) => timer.target},
     {name: "Attempts", kind: "number", of: (timer) => number(timer.attempts)},
     {name: "Error", kind: "break", of: (timer) => timer.last_error},
@@ -86,12 +89,15 @@ export async function dead(context) {
       action("Elsewhere", () => redriveElsewhere(timer, done), "plain"),
       h("a", {class: "button", href: `#/new?from=${timer.id}`}, "Edit as new"))},
   ], signal);
-  const load = () => Promise.all([readGroups(groups, may, done, signal), list.load()]);
+  async function load() {
+    await Promise.all([readGroups(groups, may, done, signal), list.load()]);
+    if (picking) picking.shown();
+  }
   async function done(told) {
     await load();
     tell(content, told);
   }
-  content.append(groups, h("h2", {}, words(filter.origin ? `Letters of ${filter.origin}` : "All letters")), list.place);
+  content.append(groups, h("h2", {}, words(filter.origin ? `Letters of ${filter.origin}` : "All letters")), list.place, picking ? picking.bar : "");
   if (filter.origin && may) content.append(...redriveAtRate(filter, done));
   await load();
   follow(context, {load, parameters: {type: ["dead", "redriven", "deleted"]}});

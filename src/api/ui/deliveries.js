@@ -3,16 +3,16 @@
 import {curlOf, query} from "./api.js";
 import {outcomeOf, tookOf} from "./life.js";
 import {follow} from "./live.js";
-import {curl, field, form, h, number, when, words} from "./parts.js";
+import {curl, field, folded, form, h, keyOf, number, when} from "./parts.js";
 import {paged} from "./timers.js";
 
 const columns = [
+  {name: "Key", kind: "key", of: ({timer: id, key}) => keyOf({id, key})},
+  {name: "Target", kind: "break", of: ({target}) => target},
   {name: "Ended", of: ({at}) => when(at)},
-  {name: "Outcome", of: outcomeOf},
+  {name: "Outcome", kind: "short", of: outcomeOf},
   {name: "Attempt", kind: "number", of: ({attempt}) => number(attempt)},
   {name: "Took", kind: "number", of: tookOf},
-  {name: "Timer", kind: "break", of: ({timer, key}) => h("a", {href: `#/timers/${timer}`, class: key ? undefined : "mono"}, words(key ?? timer))},
-  {name: "Target", kind: "break", of: ({target}) => target},
   {name: "Error", kind: "break", of: ({error}) => error},
 ];
 
@@ -20,18 +20,18 @@ export async function deliveries(context) {
   const {content, parameters, signal} = context;
   const value = (name) => parameters.get(name) ?? "";
   const search = form({class: "row", role: "search"}, async (wanted) => { location.hash = `#/deliveries${query(wanted)}`; },
-    field("Timer", "timer", {size: 28, value: value("timer")}),
-    field("Key", "key", {value: value("key")}),
-    field("Target", "target", {value: value("target")}),
-    field("Origin", "origin", {value: value("origin")}),
+    field("Id", "timer", {size: 14, value: value("timer")}),
+    field("Key", "key", {size: 14, value: value("key")}),
+    field("Target", "target", {size: 14, value: value("target")}),
+    field("Origin", "origin", {size: 14, value: value("origin")}),
     field("Outcome", "outcome", {options: [["", "any"], ["done"], ["failed"], ["ended"]]}),
-    field("Status", "status", {value: value("status"), placeholder: "503 or 5xx", size: 10}),
-    field("Since", "since", {value: value("since"), placeholder: "2026-11-20T23:59:59Z"}),
+    field("Status", "status", {value: value("status"), placeholder: "503 or 5xx", size: 8}),
+    field("Since", "since", {value: value("since"), placeholder: "2026-11-20T23:59Z", size: 15}),
     h("button", {}, "Search"));
   search.elements.outcome.value = value("outcome");
   const given = Object.fromEntries(parameters);
   const list = paged("/v1/deliveries", given, "Deliveries, the newest first", columns, signal);
-  content.append(search, list.place, curl(curlOf("GET", `/v1/deliveries${query(given)}`)));
+  content.append(...folded(search, Object.keys(given).length), list.place, curl(curlOf("GET", `/v1/deliveries${query(given)}`)));
   await list.load();
   const {target, origin} = given; // those that events have as well
   follow(context, {load: list.load, parameters: {type: ["fired", "failed", "retried", "dead"], target, origin}});

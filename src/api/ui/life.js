@@ -1,9 +1,13 @@
-// The outcome of a delivery, and the life line of a timer: created, changed, each attempt, over.
+// The outcome of a delivery, and the life line of a timer: created, changed, each attempt, over or due.
 
 import {get, query} from "./api.js";
-import {duration, h, table, when} from "./parts.js";
+import {duration, h, number, when, words} from "./parts.js";
 
-export const outcomeOf = ({outcome, status}) => h("span", {class: outcome === "done" ? "good" : "bad"}, status ? `${outcome}, ${status}` : outcome);
+/** How a delivery ended; one that failed leads to its timer. */
+export function outcomeOf({outcome, status, timer}) {
+  const text = status ? `${outcome}, ${status}` : outcome;
+  return outcome === "done" ? h("span", {class: "good"}, text) : h("a", {class: "bad", href: `#/timers/${timer}`}, text);
+}
 
 /** How long the request took; a hint says what the time before went to. */
 export function tookOf({ms: {delivery, ...before}}) {
@@ -11,23 +15,41 @@ export function tookOf({ms: {delivery, ...before}}) {
   return h("span", {title: parts.join(", ") || undefined}, duration(delivery));
 }
 
-const ROWS = 50;
-const isOver = ({state}) => ["fired", "cancelled", "dead"].includes(state);
+const ROWS = 20;
+export const isOver = ({state}) => ["fired", "cancelled", "dead"].includes(state);
+
+const attemptOf = (row) => ({
+  id: row.id, at: row.at, kind: row.outcome === "done" ? "fired" : "dead",
+  what: [`attempt ${row.attempt}: `, h("span", {class: row.outcome === "done" ? "good" : ""}, row.status ? `${row.outcome}, ${row.status}` : row.outcome),
+         ", took ", tookOf(row)],
+  more: row.error});
+
+/** Each change raises the version, and so does each attempt: before the first one it counts the changes. */
+function changesOf({version, attempts, schedule, state}) {
+  if (version < 2 || attempts || schedule || !["scheduled", "paused"].includes(state)) return undefined;
+  return {id: "changes", what: [version === 2 ? "changed once" : `changed ${number(version - 1)} times`], more: "When is not kept."};
+}
+
+/** What comes next, or has come last. */
+function endOf(timer) {
+  if (isOver(timer)) return timer.ended && {id: "end", at: timer.ended, what: [timer.state], kind: timer.state};
+  if (timer.state === "paused") return {id: "paused", at: timer.paused?.since, what: ["paused"], more: timer.paused?.note};
+  return {id: "due", at: timer.due, kind: "next", what: [timer.state === "retrying" ? "next attempt" : timer.state === "delivering" ? "is being delivered" : "due"]};
+}
+
+function entry({id, at, what, more, kind = ""}, zone) {
+  return h("li", {class: kind, "data-key": id}, h("div", {}, h("span", {class: "what"}, what), at ? [" ", when(at, zone)] : ""),
+           more ? h("div", {class: "dim"}, words(more)) : "");
+}
 
 /** What is known of a timer's life, also of one that is not kept any more: of(timer) shows it. */
 export async function lifeLine(timer, signal) {
   const {deliveries, next} = await get(`/v1/deliveries${query({timer, limit: ROWS})}`, {signal}).catch(() => ({deliveries: []}));
-  const attempts = deliveries.map((row) => ({
-    id: row.id, at: row.at, what: [`attempt ${row.attempt}: `, outcomeOf(row)], took: tookOf(row), error: row.error}));
-  const of = (shown) => h("div", {}, h("h2", {}, "Life"), table("What happened to it, the newest first", [
-    {name: "Time", of: ({at}) => when(at)},
-    {name: "What", of: ({what}) => h("span", {}, what)},
-    {name: "Took", kind: "number", of: ({took}) => took},
-    {name: "Error", kind: "break", of: ({error}) => error},
-  ], [
-    shown && isOver(shown) && shown.ended && {id: "end", at: shown.ended, what: shown.state},
-    ...attempts,
-    shown && {id: "created", at: shown.created, what: "created"}].filter(Boolean)),
-  next ? h("p", {}, h("a", {href: `#/deliveries${query({timer})}`}, "All its deliveries")) : "");
-  return {isKnown: deliveries.length > 0, of};
+  const attempts = deliveries.map(attemptOf).reverse();
+  const earlier = next && {id: "earlier", what: [h("a", {href: `#/deliveries${query({timer})}`}, "earlier attempts")]};
+  const of = (shown) => h("section", {}, h("h2", {}, "Life"), h("ol", {class: "life"}, [
+    shown && {id: "created", at: shown.created, what: ["created"]},
+    shown && changesOf(shown), earlier, ...attempts, shown && endOf(shown),
+  ].filter(Boolean).map((one) => entry(one, shown?.schedule?.timezone))));
+  return {isKnown: deliveries.length > 0, key: deliveries[0]?.key, of};
 }

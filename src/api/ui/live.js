@@ -57,10 +57,14 @@ function reader(load, signal, failed) {
       timer = setTimeout(read, Math.max(0, next - performance.now()));
   }
   document.addEventListener("visibilitychange", plan, {signal});
+  addEventListener("daemonback", () => {
+    failures = next = 0;
+    plan();
+  }, {signal});
   return {mark() { isMarked = true; plan(); }, isMarked: () => isMarked};
 }
 
-/** Waits for a time, or until the page is shown again when it is hidden; ends early with the page. */
+/** Waits for a time, or until the page is shown again when it is hidden; ends early with the page, and when the daemon is back. */
 function pause(ms, signal) {
   return new Promise((resolve) => {
     const ended = new AbortController();
@@ -68,6 +72,7 @@ function pause(ms, signal) {
     const timer = document.hidden ? 0 : setTimeout(end, ms);
     document.addEventListener("visibilitychange", end, {signal: ended.signal});
     signal.addEventListener("abort", end, {signal: ended.signal});
+    addEventListener("daemonback", end, {signal: ended.signal});
   });
 }
 

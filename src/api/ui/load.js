@@ -4,7 +4,7 @@ import {curlOf, get, mayChange, query} from "./api.js";
 import {pausedOf, queueButtons, targetButtons} from "./hold.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, bytes, curl, h, number, table, tell, when, words} from "./parts.js";
+import {bytes, curl, h, keyOf, number, table, tell, when, words} from "./parts.js";
 import {paged} from "./timers.js";
 
 // Leases, workers and breakers change without an event, and pauses end without one.
@@ -37,22 +37,22 @@ export async function queues(context) {
   await followed(context, async (done) => {
     const {queues: rows, complete} = await get("/v1/queues", {signal});
     return [table("Queues with items or workers", [
-      {name: "Queue", kind: "break", of: ({name}) => h("a", {href: `#/queues/${name}`}, name)},
+      {name: "Queue", kind: "key", of: ({name}) => h("a", {href: `#/queues/${name}`}, name)},
       {name: "Ready", kind: "number", of: (queue) => more(queue.ready, queue.more_on_disk)},
       {name: "Leased", kind: "number", of: ({leased}) => number(leased)},
       {name: "Workers waiting", kind: "number", of: ({workers}) => number(workers)},
       {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
       {name: "Paused", kind: "state", of: pausedOf},
       may && {name: "Do", of: (queue) => queueButtons(queue, done)},
-    ], rows, {empty: "none"}), cut(complete), curl(curlOf("GET", "/v1/queues"))];
+    ], rows, {empty: "none. A timer with the target queue:NAME makes one when it is due"}), cut(complete), curl(curlOf("GET", "/v1/queues"))];
   }, {touches: ({timer}) => !timer || timer.target.startsWith("queue:")});
 }
 
 export async function queue(context) {
-  const {content, rest: [name], signal} = context;
+  const {rest: [name], setTitle, signal} = context;
   const path = `/v1/queues/${encodeURIComponent(name)}`;
   const may = await mayChange();
-  content.append(h("p", {}, h("a", {href: "#/queues"}, "All queues")), h("h2", {}, name));
+  setTitle(`Queue ${name}`);
   await followed(context, async (done) => {
     const [full, peek] = await Promise.all([get(path, {signal}), get(`${path}/peek?limit=50`, {signal})]);
     return [
@@ -60,32 +60,34 @@ export async function queue(context) {
                  `${number(full.workers)} workers waiting.`),
       pausedOf(full) ?? "", may ? queueButtons(full, done) : "",
       table("The items that workers get next", [
-        {name: "Timer", of: ({id}) => h("a", {href: `#/timers/${id}`, class: "mono"}, id)},
+        {name: "Key", kind: "key", of: keyOf},
+        {name: "Target", kind: "break", of: ({target}) => target},
         {name: "Due", of: ({due}) => when(due)},
         {name: "Attempts", kind: "number", of: ({attempts}) => number(attempts)},
-        {name: "Key", kind: "break", of: ({key}) => key},
-        {name: "Target", kind: "break", of: ({target}) => target},
         {name: "Last error", kind: "break", of: (timer) => timer.last_error},
       ], peek.timers, {empty: "none is ready"}),
       cut(!peek.more), curl(curlOf("GET", `${path}/peek`))];
   }, {parameters: {origin: `queue:${name}`}});
 }
 
+/** A text that leads to the deliveries which failed: of a host, or of one of its paths. */
+function toFailures({target: origin, path: target}, ...text) {
+  return h("a", {class: "bad", href: `#/deliveries${query({origin: target ? undefined : origin, target, outcome: "failed"})}`}, ...text);
+}
+
 /** In words, for a host or a path: whether it is called, and if not, when again. */
-function breakerOf({breaker, failures, tried_at}) {
+function breakerOf(row) {
+  const {breaker, failures, tried_at: triedAt} = row;
   if (breaker === undefined) return undefined;
-  if (breaker === "closed") return failures ? `closed, ${number(failures)} failed in a row` : "closed";
-  return h("span", {class: "bad"}, `${breaker}, ${number(failures)} failed in a row; tried again `, when(tried_at));
+  if (breaker === "closed") return failures ? h("span", {}, "closed, ", toFailures(row, `${number(failures)} failed in a row`)) : "closed";
+  return h("span", {}, toFailures(row, `${breaker}, ${number(failures)} failed in a row`), "; tried again ", when(triedAt));
 }
 
 /** The paths of a host that are left alone, while the host itself is called. */
-function openPathsOf({paths = []}) {
-  const count = paths.filter(({breaker}) => breaker !== "closed").length;
-  return count ? h("span", {class: "bad"}, `; ${number(count)} of its paths ${count === 1 ? "is" : "are"} left alone`) : "";
+function openPathsOf(row) {
+  const count = (row.paths ?? []).filter(({breaker}) => breaker !== "closed").length;
+  return count ? h("span", {}, "; ", toFailures(row, `${number(count)} of its paths ${count === 1 ? "is" : "are"} left alone`)) : "";
 }
-
-/** The last error, which leads to the deliveries that failed. */
-const failuresOf = ({target, last_error: error}) => h("a", {href: `#/deliveries${query({origin: target, outcome: "failed"})}`}, words(error));
 
 const connection = ({connected}) => (connected === undefined ? undefined : connected ? "connected" : "not connected");
 
@@ -102,18 +104,18 @@ export async function targets(context) {
       h("p", {class: "hint"}, `At most ${number(most)} webhooks are in flight to a host` +
                               (rate ? `, and ${number(rate)} a second begin.` : ".")),
       table("Hosts and connections with deliveries or failures", [
-        {name: "Target", kind: "break", of: ({target}) => target},
+        {name: "Target", kind: "key", of: ({target}) => h("a", {href: `#/timers${query({origin: target})}`}, words(target))},
         {name: "State", kind: "state", of: (row) => [pausedOf(row) ?? "", breakerOf(row) ?? connection(row) ?? (row.paused ? "" : "–"), openPathsOf(row)]},
         {name: "Waiting", kind: "number", of: (row) => more(row.waiting, row.more_on_disk)},
         {name: "In flight", kind: "number", of: (row) => number(row.in_flight)},
         {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
-        {name: "Last error", kind: "break", of: (row) => row.last_error && failuresOf(row)},
+        {name: "Last error", kind: "break", of: (row) => row.last_error && toFailures(row, words(row.last_error))},
         may && {name: "Do", of: (row) => targetButtons(row, done)},
       ], rows, {empty: "none", keyOf: ({target}) => target}),
       paths.length ? table("Paths that fail while others of their host work", [
-        {name: "Path", kind: "break", of: ({path}) => path},
+        {name: "Path", kind: "key", of: ({path}) => h("a", {href: `#/timers${query({target: path})}`}, words(path))},
         {name: "Breaker", kind: "state", of: breakerOf},
-        {name: "Last error", kind: "break", of: (row) => row.last_error},
+        {name: "Last error", kind: "break", of: (row) => row.last_error && toFailures(row, words(row.last_error))},
       ], paths, {keyOf: ({path}) => path}) : "", cut(complete), curl(curlOf("GET", "/v1/targets"))];
   }, {parameters: {type: ["retried", "failed", "dead", "target-paused", "target-resumed", "target-reset"]}});
 }
@@ -130,11 +132,12 @@ function rateOf({rate, burst}) {
   return `${number(rate)} a second${burst ? `, ${number(burst)} at once` : ""}`;
 }
 
-export async function tenants({content, head, signal}) {
+export async function tenants(context) {
+  const {content, signal} = context;
   content.append(h("p", {class: "hint"}, "Operators, whose token has the scopes read and admin, see all tenants; others their own. " +
                                          "The tenant - is that of timers made without a token."));
   const list = paged("/v1/tenants", {}, "Tenants, by name", [
-    {name: "Tenant", kind: "break", of: ({name}) => name},
+    {name: "Tenant", kind: "key", of: ({name}) => name},
     {name: "Live timers", of: ({pending, limits}) => usedOf(pending, limits.pending_max)},
     {name: "Due and waiting", kind: "number", of: ({ready}) => number(ready)},
     {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
@@ -143,7 +146,7 @@ export async function tenants({content, head, signal}) {
     {name: "Body", kind: "number", of: ({limits}) => limits.body_bytes_max && bytes(limits.body_bytes_max)},
     {name: "Batch", kind: "number", of: ({limits}) => limits.batch_bytes_max && bytes(limits.batch_bytes_max)},
   ], signal);
-  head.append(action("Refresh", list.load, "plain"));
   content.append(list.place, curl(curlOf("GET", "/v1/tenants")));
   await list.load();
+  follow(context, {load: list.load, every: READ_AGAIN_MS});
 }

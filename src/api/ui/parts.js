@@ -1,22 +1,10 @@
-// What pages are made of. Text is set as text, never as HTML: whatever a timer contains stays text.
+// What pages are made of: figures, tables, buttons, dialogs and forms.
 
+import {h, words} from "./element.js";
 import {patch} from "./morph.js";
 
-const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "rect", "text", "polyline", "title", "line", "path"]);
-
-/** An element: h("a", {href: "#/now", onclick: f}, "Now", child). */
-export function h(tag, attributes = {}, ...children) {
-  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) element[name] = value;
-    else if (name === "value") element.value = value;
-    else element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
-  return element;
-}
+export {h, words} from "./element.js";
+export {age, dateOf, duration, when, zone} from "./times.js";
 
 export function number(value) {
   return value === undefined || value === null ? "–" : Math.round(value).toLocaleString("en");
@@ -29,64 +17,65 @@ export function bytes(value) {
   return `${value.toFixed(value < 10 && unit ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
-export function duration(ms) {
-  if (ms === undefined || ms === null) return "–";
-  const sign = ms < 0 ? "-" : "";
-  ms = Math.abs(ms);
-  if (ms < 1000) return `${sign}${Math.round(ms)} ms`;
-  const parts = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
-  const first = parts.findIndex(([, size]) => ms >= size);
-  const [unit, size] = parts[first];
-  const [next, nextSize] = parts[first + 1] ?? [];
-  const whole = Math.floor(ms / size);
-  const rest = nextSize ? Math.floor((ms % size) / nextSize) : 0;
-  return `${sign}${whole} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
-}
-
-/** The time zone in which the pages show and read times. */
-export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const format = new Intl.DateTimeFormat("en-GB", {day: "numeric", month: "short", year: "numeric", hour: "2-digit",
-                                                 minute: "2-digit", second: "2-digit", timeZoneName: "short"});
-
-export const dateOf = (text) => format.format(new Date(text));
-
-function far(at) {
-  const ms = at - Date.now();
-  if (Math.abs(ms) < 1000) return "now";
-  return ms >= 0 ? `in ${duration(ms)}` : `${duration(-ms)} ago`;
-}
-
-/** A point in time, and how far it is from now. */
-export function when(text) {
-  if (!text) return "–";
-  const at = new Date(text);
-  return h("time", {datetime: text, title: text}, h("span", {class: "date"}, dateOf(text)), " ", h("span", {class: "dim"}, far(at)));
-}
-
-/** How far all shown points in time are from now. */
-export function age() {
-  for (const shown of document.querySelectorAll("time > .dim")) {
-    const text = far(new Date(shown.parentElement.dateTime));
-    if (shown.firstChild.nodeValue !== text) shown.firstChild.nodeValue = text;
-  }
-}
-
-/** A text that breaks behind its separators, such as those of a URL, rather than within a word. */
-export function words(text) {
-  return String(text).split(/(?<=[/?&=@,;_-])(?=[^/.:?&=@,;_-])|(?<=[.:])(?=[^\d\s/.:?&=@,;_-])/).flatMap((one, at) => (at ? [h("wbr"), one] : [one]));
-}
-
 const broken = (value) => (typeof value === "string" ? words(value) : value);
 
-/** A table; `keyOf` names a row, so that it is found again when the table is patched. */
-export function table(caption, columns, rows, {empty = "None", keyOf = ({id, name}) => id ?? name} = {}) {
+/** An id as short as people compare it. */
+export const shortId = (id) => (id.length > 16 ? `${id.slice(0, 6)}…${id.slice(-5)}` : id);
+
+const copyIcon = () => h("svg", {viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true"},
+  h("rect", {x: 2, y: 5, width: 8, height: 9, rx: 1.5}), h("rect", {x: 6, y: 2, width: 8, height: 9, rx: 1.5}));
+
+function copyOf(id) {
+  return h("button", {
+    type: "button", class: "copy", "aria-label": `Copy the id ${id}`, title: `Copy the id ${id}`, "data-key": `copy ${id}`,
+    onclick: async ({currentTarget: button}) => {
+      await navigator.clipboard.writeText(id);
+      button.classList.add("done");
+      setTimeout(() => button.classList.remove("done"), 1000);
+    }}, copyIcon());
+}
+
+export const idOf = (id) => h("span", {class: "id"}, h("span", {class: "mono", title: id}, shortId(id)), copyOf(id));
+
+/** The key of a timer, or its id without one, as a link to its page; and the button that copies the id. */
+export function keyOf({id, key}) {
+  return h("span", {}, h("a", {href: `#/timers/${id}`, class: key ? undefined : "mono"}, key ? words(key) : shortId(id)), copyOf(id));
+}
+
+/** A state or an outcome as a coloured chip, which may lead to what explains it. */
+export function chip(state, href) {
+  return href ? h("a", {class: `chip ${state}`, href}, state) : h("span", {class: `chip ${state}`}, state);
+}
+
+/** A form of filters, and the button that unfolds it on a small screen; `count` of them are in use. */
+export function folded(search, count) {
+  const button = h("button", {type: "button", class: "plain filters", "aria-expanded": "false", onclick: () => {
+    button.setAttribute("aria-expanded", search.classList.toggle("open"));
+  }}, count ? `Filters (${count})` : "Filters");
+  return [button, search];
+}
+
+/** A cell; one without a value is left out of a card. */
+function cell({name, kind}, value) {
+  const isNone = value === undefined || value === null || value === "";
+  return h("td", {class: isNone ? `${kind ?? ""} none` : kind, role: "cell", "data-name": name},
+           isNone ? "–" : kind === "break" ? broken(value) : Array.isArray(value) ? h("div", {}, value) : value);
+}
+
+/**
+ * A table; on a small screen each row is a card. `keyOf` names a row, so that it is found again when the table is patched.
+ * A column has a name, a kind, and of(row); head() may make an element in place of its name;
+ * isSorted is "ascending" or "descending" if the rows are in its order.
+ */
+export function table(caption, columns, rows, {empty = "None", keyOf: nameOf = ({id, name}) => id ?? name} = {}) {
   const shown = columns.filter(Boolean);
   return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
-    h("table", {},
+    h("table", {role: "table"},
       h("caption", {}, rows.length ? caption : `${caption}: ${empty}`),
-      h("thead", {}, h("tr", {}, shown.map(({name, kind}) => h("th", {scope: "col", class: kind}, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {"data-key": keyOf(row)},
-        shown.map(({of, kind}) => h("td", {class: kind}, kind === "break" ? broken(of(row) ?? "–") : of(row) ?? "–")))))));
+      h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, shown.map(({name, kind, head, isSorted}) => (
+        h("th", {scope: "col", role: "columnheader", class: kind, "aria-sort": isSorted}, head ? head() : name))))),
+      h("tbody", {role: "rowgroup"}, rows.map((row) => h("tr", {"data-key": nameOf(row), role: "row"},
+        shown.map((column) => cell(column, column.of(row))))))));
 }
 
 export function definitions(pairs) {
@@ -124,7 +113,7 @@ export function action(label, run, kind = "") {
 }
 
 /** Shows a dialog until it is closed. The focus goes back to where it was, or near it. */
-function modal(dialog) {
+export function modal(dialog) {
   const focused = document.activeElement;
   const around = focused === document.body ? null : focused.parentElement;
   dialog.addEventListener("close", () => {

@@ -2,7 +2,8 @@
 
 import {curlOf, query} from "./api.js";
 import {follow} from "./live.js";
-import {curl, dateOf, duration, field, form, h, number, when, words} from "./parts.js";
+import {chip, curl, dateOf, duration, field, folded, form, h, keyOf, number, when} from "./parts.js";
+import {scheduleWords} from "./recurrence.js";
 import {paged} from "./timers.js";
 
 const READ_AGAIN_MS = 15000; // breakers and pauses end without an event
@@ -15,29 +16,37 @@ const held = {pause: "it is paused", target_pause: "its queue or its target is p
               breaker: "its target is left alone, because deliveries failed", maintenance: "the operator holds all deliveries back"};
 
 /** What a run says, in words. */
-function wordsOf({outcome, count, planned, until, status, duration_ms: ms, error}) {
-  const time = count > 1 ? `${dateOf(planned)} to ${dateOf(until)}` : dateOf(planned);
+function wordsOf({outcome, count, planned, until, status, duration_ms: ms, error}, zone) {
+  const time = count > 1 ? `${dateOf(planned, zone)} to ${dateOf(until, zone)}` : dateOf(planned, zone);
   return [count > 1 ? `${number(count)} ${outcome}` : outcome, time, status && `status ${status}`,
           ms !== undefined && `took ${duration(ms)}`, error].filter(Boolean).join(", ");
 }
 
 /** A mark for each run, the newest at the right. Tab comes to one of them, the arrow keys to the others. */
-function dots({id, runs}) {
+function dots({id, runs, schedule}) {
   return runs.length ? h("div", {class: "dots", role: "group", "aria-label": "Last firings"},
     runs.map((run, i) => h("a", {class: `dot ${kindOf(run)}`, href: `#/timers/${id}`, tabindex: i ? "-1" : "0",
-                                 "aria-label": wordsOf(run)})).reverse()) : undefined;
+                                 "aria-label": wordsOf(run, schedule.timezone)})).reverse()) : undefined;
 }
 
-function next({next: at, held_by: reason}) {
-  return h("div", {}, at ? when(at) : "", reason ? h("div", {class: "warn"}, `${at ? "at the earliest: " : "none while "}${held[reason]}`) : "");
+function next({next: at, held_by: reason, schedule}) {
+  return h("div", {}, at ? when(at, schedule.timezone) : "",
+           reason ? h("div", {class: "warn"}, `${at ? "at the earliest: " : "none while "}${held[reason]}`) : "");
+}
+
+/** How the last firing ended; one that failed leads to its deliveries. */
+function lastOf({id, last, failures}) {
+  if (last !== "failed") return last;
+  return h("a", {class: "bad", href: `#/deliveries${query({timer: id, outcome: "failed"})}`}, failures > 1 ? `${last}, ${failures} in a row` : last);
 }
 
 const columns = [
-  {name: "Schedule", kind: "break", of: ({id, key}) => h("a", {href: `#/timers/${id}`, class: key ? "" : "mono"}, words(key ?? id))},
-  {name: "Last", of: ({last, failures}) => h("span", {class: last === "failed" ? "bad" : ""},
-    failures > 1 ? `${last}, ${failures} in a row` : last)},
+  {name: "Key", kind: "key", of: keyOf},
+  {name: "When", kind: "text", of: ({schedule}) => scheduleWords(schedule)},
+  {name: "Next", of: next, order: ""},
+  {name: "Last", of: lastOf, order: "last"},
   {name: "Firings", kind: "line", of: dots},
-  {name: "Next", of: next},
+  {name: "State", of: ({state}) => chip(state)},
   {name: "Target", kind: "break", of: ({target}) => target},
 ];
 
@@ -63,11 +72,13 @@ export async function schedules(context) {
     h("button", {}, "Search"));
   search.elements.last.value = value("last");
   search.elements.sort.value = value("sort");
-  const given = Object.fromEntries(parameters);
-  const list = paged("/v1/schedules", given, "Timers that repeat", columns, signal);
+  const given = Object.fromEntries([...parameters].filter(([, value]) => value));
+  const sorted = columns.map((column) => ({...column, isSorted: column.order === (given.sort ?? "") && (column.order ? "descending" : "ascending"), head: column.order !== undefined && (() => (
+    h("a", {href: `#/schedules${query({...given, sort: column.order})}`}, column.name)))}));
+  const list = paged("/v1/schedules", given, "Timers that repeat", sorted, signal);
   const told = h("p", {class: "told", role: "status"});
   tellMarks(list.place, told);
-  content.append(search, list.place, told, curl(curlOf("GET", `/v1/schedules${query(given)}`)));
+  content.append(...folded(search, Object.keys(given).length), list.place, told, curl(curlOf("GET", `/v1/schedules${query(given)}`)));
   await list.load();
   const {label, key_prefix: prefix} = given;
   follow(context, {load: list.load, every: READ_AGAIN_MS, parameters: {label, key_prefix: prefix},

@@ -28,8 +28,10 @@
     X(ui_create_js, "create.js", UI_SCRIPT)                    \
     X(ui_dead_js, "dead.js", UI_SCRIPT)                        \
     X(ui_deliveries_js, "deliveries.js", UI_SCRIPT)            \
+    X(ui_element_js, "element.js", UI_SCRIPT)                  \
     X(ui_exact_js, "exact.js", UI_SCRIPT)                      \
     X(ui_hold_js, "hold.js", UI_SCRIPT)                        \
+    X(ui_keys_js, "keys.js", UI_SCRIPT)                        \
     X(ui_life_js, "life.js", UI_SCRIPT)                        \
     X(ui_live_js, "live.js", UI_SCRIPT)                        \
     X(ui_load_js, "load.js", UI_SCRIPT)                        \
@@ -37,9 +39,14 @@
     X(ui_now_js, "now.js", UI_SCRIPT)                          \
     X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
     X(ui_past_js, "past.js", UI_SCRIPT)                        \
+    X(ui_pick_js, "pick.js", UI_SCRIPT)                        \
+    X(ui_recurrence_js, "recurrence.js", UI_SCRIPT)            \
     X(ui_runbooks, "runbooks", UI_PAGE)                        \
     X(ui_schedules_js, "schedules.js", UI_SCRIPT)              \
-    X(ui_timers_js, "timers.js", UI_SCRIPT)
+    X(ui_start_js, "start.js", UI_SCRIPT)                      \
+    X(ui_timer_js, "timer.js", UI_SCRIPT)                      \
+    X(ui_timers_js, "timers.js", UI_SCRIPT)                    \
+    X(ui_times_js, "times.js", UI_SCRIPT)
 
 #define X(array, file, type)   \
     extern const char array[]; \

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""The ways through the dashboard in a headless Chromium, on a real daemon: by keyboard, on a telephone, in other time zones,
+for many timers at once, on a daemon that is new, and while it is down. And schedules in words."""
+
+import json
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import harness
+from dashboard_case import NDJSON, DashboardCase
+
+SECTIONS = ("overview", "upcoming", "timers", "schedules", "queues", "targets", "deliveries", "dead", "tenants", "cluster")
+# A cron expression, and what it says; None: it is shown as it is.
+SCHEDULES = (
+    ("* * * * *", "every minute"),
+    ("*/5 * * * *", "every 5 minutes"),
+    ("*/7 * * * *", "every 7 minutes, from the start of each hour"),
+    ("0 * * * *", "every hour"),
+    ("30 * * * *", "every hour at :30"),
+    ("5/15 * * * *", "every hour at :05, :20, :35 and :50"),
+    ("0 */2 * * *", "every 2 hours"),
+    ("15 */6 * * *", "every 6 hours at :15"),
+    ("0 9-17 * * MON-FRI", "every hour from 09:00 to 17:00 on weekdays"),
+    ("*/15 9-17 * * 1-5", "every 15 minutes from 09:00 to 17:59 on weekdays"),
+    ("30 2 * * MON-FRI", "every weekday at 02:30"),
+    ("0 9 * * *", "every day at 09:00"),
+    ("30 0 9 * * *", "every day at 09:00:30"),
+    ("0 9,18 * * *", "every day at 09:00 and 18:00"),
+    ("0 0 1 * *", "on the 1st of every month at 00:00"),
+    ("0 0 1,15,22,23 * *", "on the 1st, 15th, 22nd and 23rd of every month at 00:00"),
+    ("0 0 11 * *", "on the 11th of every month at 00:00"),
+    ("0 0 1-7 * *", "from the 1st to the 7th of every month at 00:00"),
+    ("0 0 1 1 *", "every year on 1 January at 00:00"),
+    ("0 0 1 */3 *", "on the 1st of January, April, July and October at 00:00"),
+    ("0 0 L * *", "on the last day of every month at 00:00"),
+    ("0 0 L-3 * *", "3 days before the last day of every month at 00:00"),
+    ("0 12 LW * ?", "on the last weekday of every month at 12:00"),
+    ("0 5 15W * *", "on the weekday nearest to the 15th of every month at 05:00"),
+    ("0 8 ? * MON#2", "on the second Monday of every month at 08:00"),
+    ("0 8 * * 5L", "on the last Friday of every month at 08:00"),
+    ("5 4 * * 7", "every Sunday at 04:05"),
+    ("0 0 * * 1,4", "every Monday and Thursday at 00:00"),
+    ("0 22 * * SAT-SUN", "on Saturdays and Sundays at 22:00"),
+    ("0 9 * * TUE-THU", "every day from Tuesday to Thursday at 09:00"),
+    ("0 9 * JUN-AUG MON", "every Monday in June to August at 09:00"),
+    ("*/10 * * * * *", "every 10 seconds"),
+    ("@weekly", "every Sunday at 00:00"),
+    ("@hourly", "every hour"),
+    ("@yearly", "every year on 1 January at 00:00"),
+    ("0 0 13 * FRI", None),
+    ("0 0 */2 * *", None),
+    ("1,2,3,5,8 * * * *", None),
+)
+
+
+class WaysTest(DashboardCase):
+    # proves: dashboard
+    def test_schedules_in_words(self):
+        """Goal: usual schedules are said in words, others as they are. Method: a table; the daemon takes each of its rules."""
+        for cron, _ in SCHEDULES:
+            self.call(200, "GET", f"/v1/schedule/preview?cron={cron.replace(' ', '%20').replace('#', '%23')}")
+        self.browser.open(self.url)
+        say = lambda name, value: self.browser.run(
+            f"import('./ui/recurrence.js').then((words) => words.{name}({json.dumps(value)}))")
+        self.assertEqual([(cron, say("cronWords", cron)) for cron, _ in SCHEDULES], list(SCHEDULES))
+        self.assertEqual(say("everyWords", "1h30m"), "every 1 hour 30 minutes")
+        self.assertEqual(say("everyWords", "1d"), "every day")
+        self.assertEqual(say("scheduleWords", {"cron": "0 0 13 * FRI"}), "by 0 0 13 * FRI, UTC")
+        made = self.create(target="queue:x", cron="30 2 * * MON-FRI", timezone="Europe/Berlin", key="report")["id"]
+        for place in ("schedules", f"timers/{made}"):
+            self.go(place)
+            self.sees("every weekday at 02:30, Europe/Berlin")
+        self.assertEqual(self.browser.run("document.title"), "report · Tickwheel")
+
+    # proves: dashboard
+    def test_names_and_former_links(self):
+        """Goal: sections have the names that one looks for, and links to former ones lead there."""
+        self.browser.open(self.url)
+        self.see("document.title === 'Overview · Tickwheel'", "the overview")
+        self.assertEqual(self.browser.run("[...document.querySelectorAll('#nav a')].map((a) => a.textContent)"),
+                         ["New timer", "Overview", "Upcoming", "Timers", "Schedules", "Queues", "Targets", "Deliveries", "Dead letters",
+                          "Tenants", "Cluster"])
+        for place, name in (("now", "Overview"), ("coming?range=day", "Upcoming"), ("cluster", "Cluster")):
+            self.go(place)
+            self.see(f"document.title.startsWith('{name}') && document.querySelector('#nav [aria-current]').textContent === '{name}'", name)
+        self.sees("This daemon runs alone")
+        self.browser.run("document.querySelector('.skip').click()")
+        self.assertEqual(self.browser.run("[document.activeElement.id, location.hash]"), ["main", "#/cluster"])
+
+    # proves: dashboard
+    def test_times(self):
+        """Goal: a time is shown in the zone that the reader chose, and has the others on hover. Method: a browser in Tokyo."""
+        self.browser.ask("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+        self.create(target="queue:x", at="2099-07-01T00:30:00Z", key="plain")
+        self.create(target="queue:x", cron="30 2 1 7 *", timezone="Europe/Berlin", key="zoned")
+        self.browser.open(f"{self.url}#/timers")
+        self.see("document.querySelectorAll('tbody tr').length === 2", "the timers")
+        plain, zoned = (f"[...document.querySelectorAll('tbody tr')].find((row) => row.innerText.includes('{key}')).querySelector('time')"
+                        for key in ("plain", "zoned"))
+        date = lambda time: self.browser.run(f"{time}.querySelector('.date').textContent")
+        choose = lambda name: self.browser.run("(() => { const s = document.querySelector('[name=times_in]'); "
+                                               f"s.value = '{name}'; s.dispatchEvent(new Event('change', {{bubbles: true}})); }})()")
+        self.assertEqual(date(plain), "Wed 1 Jul 2099, 09:30:00")
+        self.assertRegex(date(zoned), r"^[A-Z][a-z]{2} 1 Jul( \d{4})?, 09:30:00$")
+        title = self.browser.run(f"{zoned}.title")
+        self.assertRegex(title, r"09:30:00 GMT\+9, Asia/Tokyo\n.*02:30:00 (CEST|GMT\+2), Europe/Berlin\n.*T00:30:00.000Z, UTC")
+        choose("utc")
+        self.assertEqual(date(plain), "Wed 1 Jul 2099, 00:30:00 UTC")
+        choose("timer")
+        self.assertEqual(date(plain), "Wed 1 Jul 2099, 09:30:00")
+        self.assertRegex(date(zoned), r"1 Jul.*, 02:30:00 (CEST|GMT\+2)$")
+        self.browser.open("about:blank")
+        self.browser.open(f"{self.url}#/timers")
+        self.see("document.querySelectorAll('tbody tr').length === 2", "the timers again")
+        self.assertEqual(self.browser.run("document.querySelector('[name=times_in]').value"), "timer")
+        self.assertRegex(date(zoned), r", 02:30:00 (CEST|GMT\+2)$")
+
+    # proves: dashboard
+    def test_many_at_once(self):
+        """Goal: what is selected, also beyond the page, is counted, changed and nothing else is; columns are those chosen."""
+        lines = "".join(json.dumps({"after": "1h", "target": "queue:x", "key": f"{kind}-{n:04}"}) + "\n"
+                        for kind, count in (("a", 1100), ("b", 3)) for n in range(count))
+        self.daemon.call("POST", "/v1/timers/batch", lines, NDJSON)
+        self.browser.open(f"{self.url}#/timers?key_prefix=b-")
+        self.see("document.querySelectorAll('tbody tr').length === 3", "the timers")
+        self.see("document.querySelector('.states a').innerText.replace(/\\s+/g, ' ') === 'live 1,103'", "the total")
+        boxes = "document.querySelectorAll('input[data-pick]')"
+        self.assertFalse(self.browser.run("document.querySelector('.bulk').checkVisibility()"))
+        self.browser.run(f"{boxes}[0].click(); {boxes}[2].click()")
+        self.sees("2 selected")
+        self.press("Pause")
+        self.sees_dialog("Pause 2 timers?")
+        self.see("document.querySelector('dialog pre').innerText.includes('/v1/timers/pause')", "the command")
+        self.press("Pause 2 timers")
+        self.sees("2 timers paused.")
+        states = [self.call(200, "GET", f"/v1/keys/b-{n:04}/timer")[1]["state"] for n in range(3)]
+        self.assertEqual(sorted(states), ["paused", "paused", "scheduled"])
+        self.browser.run("document.querySelector('input[data-pick-all]').click()")
+        self.sees("3 selected")
+        self.call(200, "DELETE", "/v1/keys/b-0001/timer")
+        self.see("document.querySelectorAll('tbody tr').length === 2", "that one is over")
+        self.press("Cancel")
+        self.sees_dialog("Cancel 3 timers?")
+        self.press("Cancel 3 timers")
+        self.sees("2 timers cancelled; 1 not: it is over.")
+        self.go("timers?key_prefix=a-")
+        self.see(f"{boxes}.length === 50", "a page")
+        self.browser.run("document.querySelector('input[data-pick-all]').click()")
+        self.sees("50 selected")
+        self.press("Select all that match")
+        self.sees("1,100 selected are all that match.")
+        self.press("Move")
+        self.sees_dialog("Move 1,100 timers?")
+        self.browser.run("document.querySelector('dialog [name=after]').value = '2d'")
+        self.press("Move 1,100 timers")
+        self.sees("1,100 timers rescheduled.")
+        self.assertEqual(self.listed("key_prefix=a-&due_before=2026-01-01T00:00:00Z"), [])
+        self.assertEqual(len(self.listed("key_prefix=a-")), 1100)
+
+        self.browser.run("document.querySelector('.columns summary').click()")
+        self.browser.run("[...document.querySelectorAll('.columns label')].forEach((label) => "
+                         "['Labels', 'Attempts'].includes(label.innerText) && label.querySelector('input').click())")
+        heads = "[...document.querySelectorAll('th')].map((th) => th.innerText).join()"
+        self.see(f"{heads} === ',Key,Target,Due,State,Attempts'", "the columns")
+        self.browser.open("about:blank")
+        self.browser.open(f"{self.url}#/timers")
+        self.see(f"{heads} === ',Key,Target,Due,State,Attempts'", "the columns again")
+
+    def sees_dialog(self, title):
+        self.see(f"document.querySelector('dialog h2')?.innerText === {json.dumps(title)}", title)
+
+    # proves: dashboard
+    def test_keys(self):
+        """Goal: rows, search, sections and selection by keys alone; none of them acts while one types, or when switched off."""
+        for n in range(3):
+            self.create(target="queue:x", after=f"{n + 1}h", key=f"order-{n}")
+        self.browser.open(f"{self.url}#/timers")
+        self.see("document.querySelectorAll('tbody tr').length === 3", "the timers")
+        for key, focused in (("j", "order-0"), ("j", "order-1"), ("j", "order-2"), ("j", "order-2"), ("k", "order-1")):
+            self.hit(key)
+            self.assertEqual(self.browser.run("document.activeElement.textContent"), focused)
+        self.hit("x")
+        self.sees("1 selected")
+        self.hit("/")
+        self.assertEqual(self.browser.run("document.activeElement.name"), "key_prefix")
+        self.hit("j")
+        self.assertEqual(self.browser.run("document.activeElement.value"), "j")
+        self.browser.run("document.activeElement.value = 'order-2'")
+        self.hit("Enter")
+        self.see("location.hash.includes('key_prefix=order-2') && document.querySelectorAll('tbody tr').length === 1", "what is searched")
+        self.hit("j")
+        self.hit("Enter")
+        self.see("document.title === 'order-2 · Tickwheel'", "the timer")
+        for key, title in (("s", "Schedules"), ("l", "Dead letters"), ("o", "Overview")):
+            self.hit("g")
+            self.hit(key)
+            self.see(f"document.title === '{title} · Tickwheel'", title)
+        self.hit("?")
+        self.see("document.querySelector('dialog')?.innerText.includes('to the search')", "the keys")
+        self.browser.run("document.querySelector('dialog input[type=checkbox]').click()")
+        self.press("Close")
+        self.hit("n")
+        self.hit("?")
+        self.assertEqual(self.browser.run("[location.hash, !!document.querySelector('dialog')]"), ["#/overview", False])
+
+    # proves: dashboard
+    def test_first_steps(self):
+        """Goal: a daemon without timers shows how to make one, with its own address. Method: the line is run as it stands."""
+        self.browser.open(self.url)
+        self.sees("No timers yet")
+        line = self.browser.run("document.querySelector('.start pre').innerText")
+        self.assertIn(f"http://127.0.0.1:{self.daemon.port}/v1/timers", line)
+        self.assertEqual(self.browser.run(
+            "[...document.querySelectorAll('.start pre')].every((pre) => pre.textContent.includes(location.origin))"), True)
+        self.go("timers")
+        self.sees("No timers yet")
+        self.run_command(line)
+        self.see("document.querySelectorAll('tbody tr').length === 1 && !document.querySelector('main').innerText.includes('No timers yet')",
+                 "the timer")
+
+    # proves: dashboard
+    def test_down(self):
+        """Goal: each page says that the daemon is down, and shows what is new once it is back, without a hand. Method: kill -9."""
+        self.create(target="queue:x", every="1d", key="before")
+        for place in (*SECTIONS, "new"):
+            self.browser.open("about:blank")
+            self.browser.open(f"{self.url}#/{place}")
+            self.see("document.querySelector('main').innerText.length > 20 && document.querySelector('#health').innerText === 'ready'", place)
+            port = self.daemon.port
+            self.daemon.signal(signal.SIGKILL)
+            self.see("document.querySelector('.away')?.innerText.includes('does not answer')", f"that it is down: {place}")
+            self.daemon = self.start("--listen-port", str(port))
+            self.see("!document.querySelector('.away') && document.querySelector('#health').innerText === 'ready' && "
+                     "!document.querySelector('main').innerText.includes('not reachable') && "
+                     "(document.querySelector('.live')?.classList.contains('on') ?? true)", f"that it is back: {place}")
+        self.go("timers")
+        self.sees("before")
+
+    # proves: dashboard
+    def test_red_figures(self):
+        """Goal: whatever is red and has a figure leads to the list that explains it."""
+        failed = self.create("/status/503", every="1d", key="nightly", retry={"max_attempts": 1})["id"]
+        for count in (1, 2):
+            self.call(200, "POST", f"/v1/timers/{failed}/fire")
+            harness.wait_until(lambda: len(self.call(200, "GET", f"/v1/timers/{failed}/runs")[1]["runs"]) == count, 20, "a firing")
+        self.fill()
+        self.browser.open(self.url)
+        seen = 0
+        for place in (*SECTIONS, f"timers/{failed}", f"timers/{self.dead}"):
+            self.go(place)
+            self.see("document.querySelector('main table, main form, main dl, main details')", place)
+            red = self.browser.run("[...document.querySelectorAll('main .bad')].filter((e) => /\\d/.test(e.textContent))"
+                                   ".map((e) => [e.textContent, !!(e.closest('a') || e.querySelector('a'))])")
+            seen += len(red)
+            self.assertEqual([text for text, leads in red if not leads], [], place)
+        self.assertGreater(seen, 4)
+        for place, link, rows in (("schedules", "a.bad", 2), ("targets", "a.bad", 1)):
+            self.go(place)
+            self.see(f"document.querySelector('main tbody {link}')", link)
+            self.browser.run(f"document.querySelector('main tbody {link}').click()")
+            self.see(f"location.hash.startsWith('#/deliveries') && document.querySelectorAll('main tbody tr').length >= {rows} && "
+                     "[...document.querySelectorAll('main tbody tr')].every((row) => row.innerText.includes('failed'))", "what failed")
+
+    # proves: dashboard
+    def test_life_line(self):
+        """Goal: the page of a timer shows what happened to it, in order, also when it is over."""
+        timer = self.create("/status/500", after="1h", key="order-7", retry={"max_attempts": 2, "base": "1ms", "cap": "1ms"})
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"labels": {"team": "checkout"}})
+        self.browser.open(f"{self.url}#/timers/{timer['id']}")
+        life = "[...document.querySelectorAll('ol.life .what')].map((what) => what.innerText.replace(/, took.*/, '')).join('; ')"
+        self.see(f"{life} === 'created; changed once; due'", "the life so far")
+        self.call(200, "POST", f"/v1/timers/{timer['id']}/fire")
+        self.see(f"{life} === 'created; attempt 1: failed, 500; attempt 2: failed, 500; dead'", "the life")
+        self.assertEqual(self.browser.run("document.querySelectorAll('ol.life time').length"), 4)
+        self.assertEqual(self.browser.run("document.querySelector('.about .chip').innerText"), "dead")
+
+
+if __name__ == "__main__":
+    unittest.main()
