@@ -207,6 +207,95 @@ class WaysTest(DashboardCase):
         self.assertEqual(self.browser.run("[location.hash, !!document.querySelector('dialog')]"), ["#/overview", False])
 
     # proves: dashboard
+    def test_order(self):
+        """Goal: a list that is shown whole is put in order by its heads; one of several pages keeps the order of the daemon."""
+        for key, target, hours in (("b-10", "queue:y", 1), ("b-9", "queue:z", 2), ("a", "queue:x", 3)):
+            self.create(target=target, after=f"{hours}h", key=key)
+        self.browser.open(f"{self.url}#/timers")
+        keys = "[...document.querySelectorAll('tbody tr a')].map((a) => a.textContent).join()"
+        self.see(f"{keys} === 'b-10,b-9,a'", "the order of the daemon")
+        for head, order, expected in (("Key", "ascending", "a,b-9,b-10"), ("Key", "descending", "b-10,b-9,a"), ("Target", "ascending", "a,b-10,b-9")):
+            self.press(head)
+            self.see(f"{keys} === '{expected}' && document.querySelector('th[aria-sort={order}]').innerText === '{head}'", f"{head} {order}")
+        self.create(target="queue:w", after="4h", key="new")
+        self.see(f"{keys} === 'new,a,b-10,b-9'", "that a new one has its place in this order")
+        self.browser.ask("Emulation.setDeviceMetricsOverride", width=1200, height=800, deviceScaleFactor=1, mobile=False)
+        self.daemon.call("POST", "/v1/timers/batch", '{"after":"5h","target":"queue:w"}\n' * 60, NDJSON)
+        self.see("document.querySelectorAll('tbody tr').length === 50 && !document.querySelector('button.sort')", "a page of several")
+
+    # proves: dashboard
+    def test_telephone(self):
+        """Goal: on a screen of 390 pixels no page is wider, rows are cards whose cells have names, and whatever one does is
+        within reach: a journey from the menu to a search, a timer, a selection, a dead letter and a new timer."""
+        self.browser.ask("Emulation.setDeviceMetricsOverride", width=390, height=780, deviceScaleFactor=1, mobile=True)
+        self.browser.ask("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.fill()
+        self.browser.open(self.url)
+        self.see("document.querySelector('#thumb button')?.checkVisibility()", "the sections at the bottom")
+        self.assertFalse(self.browser.run("document.querySelector('#nav').checkVisibility()"))
+        for place in (*SECTIONS, "new", "queues/mail", f"timers/{self.dead}"):
+            self.go(place)
+            self.see("document.querySelector('main table, main form, main dl, main details')", place)
+            self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), 390, place)
+        self.assertGreaterEqual(self.browser.run("Math.min(...[...document.querySelectorAll('#thumb > *')].map((e) => e.offsetHeight))"), 44)
+        self.tap("#thumb button")
+        self.see("document.querySelector('#nav').checkVisibility()", "the menu")
+        self.tap("#nav a[href='#/timers']")
+        self.see("document.title.startsWith('Timers') && document.querySelectorAll('tbody tr').length === 50", "the timers")
+        self.assertEqual(self.browser.run("[document.querySelector('#nav').checkVisibility(), document.querySelector('[name=label]').checkVisibility(),"
+                                          "getComputedStyle(document.querySelector('td:nth-child(3)'), '::before').content,"
+                                          "getComputedStyle(document.querySelector('tbody tr')).display]"),
+                         [False, False, '"Target"', "block"])
+        self.tap("button.filters")
+        self.see("document.querySelector('[name=key_prefix]').checkVisibility()", "the filters")
+        self.type("key_prefix", "order-99")
+        self.tap("form[role=search] button")
+        self.see("document.querySelectorAll('tbody tr').length === 11", "what is searched")
+        self.tap("tbody input[type=checkbox]")
+        self.sees("1 selected")
+        self.within_reach(".bulk button")
+        self.tap("tbody tr:nth-child(2) a")
+        self.see("document.title.startsWith('order-99') && document.querySelector('.buttons.main button')", "the timer")
+        for at in ("0", "document.body.scrollHeight"):
+            self.browser.run(f"scrollTo(0, {at})")
+            self.within_reach(".buttons.main button")
+        self.press("Pause")
+        self.sees("It is paused.")
+        self.assertEqual(len(self.call(200, "GET", "/v1/timers?state=paused")[1]["timers"]), 1)
+        self.tap("#thumb a[href='#/dead']")
+        self.see("[...document.querySelectorAll('td button')].some((b) => b.textContent === 'Redrive')", "the dead letter")
+        self.press("Redrive")
+        self.sees("1 redriven.")
+        self.assertEqual(self.lease("broken")[0]["id"], self.dead)
+        self.tap("#thumb a.new")
+        self.see("document.querySelector('[name=time]')", "the form")
+        self.type("time", "30m")
+        self.type("target", "queue:by-thumb")
+        self.press("Make the timer")
+        self.sees("It is made")
+        self.assertEqual(len(self.call(200, "GET", "/v1/timers?target=queue:by-thumb")[1]["timers"]), 1)
+
+    def tap(self, selector):
+        """Touches the middle of an element, which must be on the screen and on top."""
+        x, y, is_top = self.browser.run(f"""(() => {{
+          const element = document.querySelector({json.dumps(selector)});
+          element.scrollIntoView({{block: "center"}});
+          const {{left, top, width, height}} = element.getBoundingClientRect(), x = left + width / 2, y = top + height / 2;
+          return [x, y, element.contains(document.elementFromPoint(x, y))];
+        }})()""")
+        self.assertTrue(is_top, f"{selector} is covered")
+        self.browser.ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.browser.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def within_reach(self, selector):
+        """The element is on the screen as it is scrolled, and as tall as a thumb."""
+        top, bottom, height, screen = self.browser.run(f"""(() => {{
+          const {{top, bottom, height}} = document.querySelector({json.dumps(selector)}).getBoundingClientRect();
+          return [top, bottom, height, innerHeight];
+        }})()""")
+        self.assertTrue(0 <= top and bottom <= screen and height >= 36, (selector, top, bottom, height))
+
+    # proves: dashboard
     def test_first_steps(self):
         """Goal: a daemon without timers shows how to make one, with its own address. Method: the line is run as it stands."""
         self.browser.open(self.url)

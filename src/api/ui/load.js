@@ -4,25 +4,26 @@ import {curlOf, get, mayChange, query} from "./api.js";
 import {pausedOf, queueButtons, targetButtons} from "./hold.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {bytes, curl, h, keyOf, number, table, tell, when, words} from "./parts.js";
+import {bytes, curl, h, keyOf, number, sorter, table, tell, when, words} from "./parts.js";
 import {paged} from "./timers.js";
 
 // Leases, workers and breakers change without an event, and pauses end without one.
 const READ_AGAIN_MS = 2000;
 
-/** Shows what `make` returns, and keeps it as it is now. `make` gets what to call after a button has changed something. */
+/** Shows what `make` returns, and keeps it as it is now. `make` gets what to call after a button has changed something, and the order that the reader chose. */
 async function followed(context, make, following) {
   const place = h("div", {});
   let readings = 0;
   const load = async () => {
     const reading = ++readings;
-    const made = await make(done);
+    const made = await make(done, sort);
     if (reading === readings) patch(place, made); // else a later one is on its way
   };
   const done = async (told) => {
     await load();
     tell(context.content, told);
   };
+  const sort = sorter(load);
   context.content.append(place);
   await load();
   follow(context, {load, every: READ_AGAIN_MS, ...following});
@@ -34,17 +35,17 @@ const more = (count, isMore) => (isMore ? `${number(count)} and more on disk` : 
 export async function queues(context) {
   const {signal} = context;
   const may = await mayChange();
-  await followed(context, async (done) => {
+  await followed(context, async (done, sort) => {
     const {queues: rows, complete} = await get("/v1/queues", {signal});
     return [table("Queues with items or workers", [
-      {name: "Queue", kind: "key", of: ({name}) => h("a", {href: `#/queues/${name}`}, name)},
-      {name: "Ready", kind: "number", of: (queue) => more(queue.ready, queue.more_on_disk)},
-      {name: "Leased", kind: "number", of: ({leased}) => number(leased)},
-      {name: "Workers waiting", kind: "number", of: ({workers}) => number(workers)},
-      {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
+      {name: "Queue", kind: "key", of: ({name}) => h("a", {href: `#/queues/${name}`}, name), by: ({name}) => name},
+      {name: "Ready", kind: "number", of: (queue) => more(queue.ready, queue.more_on_disk), by: ({ready}) => ready},
+      {name: "Leased", kind: "number", of: ({leased}) => number(leased), by: ({leased}) => leased},
+      {name: "Workers waiting", kind: "number", of: ({workers}) => number(workers), by: ({workers}) => workers},
+      {name: "Oldest", of: ({oldest}) => oldest && when(oldest), by: ({oldest}) => oldest},
       {name: "Paused", kind: "state", of: pausedOf},
       may && {name: "Do", of: (queue) => queueButtons(queue, done)},
-    ], rows, {empty: "none. A timer with the target queue:NAME makes one when it is due"}), cut(complete), curl(curlOf("GET", "/v1/queues"))];
+    ], rows, {sort, empty: "none. A timer with the target queue:NAME makes one when it is due"}), cut(complete), curl(curlOf("GET", "/v1/queues"))];
   }, {touches: ({timer}) => !timer || timer.target.startsWith("queue:")});
 }
 
@@ -94,7 +95,7 @@ const connection = ({connected}) => (connected === undefined ? undefined : conne
 export async function targets(context) {
   const {signal} = context;
   const may = await mayChange();
-  await followed(context, async (done) => {
+  await followed(context, async (done, sort) => {
     const {targets: rows, complete, rate_max: rate, in_flight_max: most} = await get("/v1/targets", {signal});
     const paths = rows.flatMap(({paths: failing = []}) => failing);
     const open = rows.concat(paths).filter(({breaker}) => breaker && breaker !== "closed").length;
@@ -104,14 +105,15 @@ export async function targets(context) {
       h("p", {class: "hint"}, `At most ${number(most)} webhooks are in flight to a host` +
                               (rate ? `, and ${number(rate)} a second begin.` : ".")),
       table("Hosts and connections with deliveries or failures", [
-        {name: "Target", kind: "key", of: ({target}) => h("a", {href: `#/timers${query({origin: target})}`}, words(target))},
-        {name: "State", kind: "state", of: (row) => [pausedOf(row) ?? "", breakerOf(row) ?? connection(row) ?? (row.paused ? "" : "–"), openPathsOf(row)]},
-        {name: "Waiting", kind: "number", of: (row) => more(row.waiting, row.more_on_disk)},
-        {name: "In flight", kind: "number", of: (row) => number(row.in_flight)},
-        {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
-        {name: "Last error", kind: "break", of: (row) => row.last_error && toFailures(row, words(row.last_error))},
+        {name: "Target", kind: "key", by: ({target}) => target,
+         of: ({target}) => h("a", {href: `#/timers${query({origin: target})}`}, words(target))},
+        {name: "State", kind: "state", by: ({breaker, failures}) => `${breaker} ${failures}`, of: (row) => [pausedOf(row) ?? "", breakerOf(row) ?? connection(row) ?? (row.paused ? "" : "–"), openPathsOf(row)]},
+        {name: "Waiting", kind: "number", of: (row) => more(row.waiting, row.more_on_disk), by: ({waiting}) => waiting},
+        {name: "In flight", kind: "number", of: (row) => number(row.in_flight), by: (row) => row.in_flight},
+        {name: "Oldest", of: ({oldest}) => oldest && when(oldest), by: ({oldest}) => oldest},
+        {name: "Last error", kind: "break", by: (row) => row.last_error, of: (row) => row.last_error && toFailures(row, words(row.last_error))},
         may && {name: "Do", of: (row) => targetButtons(row, done)},
-      ], rows, {empty: "none", keyOf: ({target}) => target}),
+      ], rows, {sort, empty: "none", keyOf: ({target}) => target}),
       paths.length ? table("Paths that fail while others of their host work", [
         {name: "Path", kind: "key", of: ({path}) => h("a", {href: `#/timers${query({target: path})}`}, words(path))},
         {name: "Breaker", kind: "state", of: breakerOf},

@@ -55,6 +55,25 @@ export function folded(search, count) {
   return [button, search];
 }
 
+const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a ?? "").localeCompare(String(b ?? ""), "en", {numeric: true}));
+
+/** The order of the rows of a table that is shown whole, by a column that has by(row); `changed` shows the table again. */
+export function sorter(changed) {
+  let name, isDown = false;
+  return {
+    order: (column) => column.name === name ? (isDown ? "descending" : "ascending") : undefined,
+    rows(columns, rows) {
+      const column = columns.find((one) => one.name === name);
+      return column ? [...rows].sort((a, b) => compare(column.by(a), column.by(b)) * (isDown ? -1 : 1)) : rows;
+    },
+    head: (column) => h("button", {type: "button", class: "sort", onclick: () => {
+      isDown = column.name === name && !isDown;
+      name = column.name;
+      changed();
+    }}, column.name),
+  };
+}
+
 /** A cell; one without a value is left out of a card. */
 function cell({name, kind}, value) {
   const isNone = value === undefined || value === null || value === "";
@@ -65,16 +84,20 @@ function cell({name, kind}, value) {
 /**
  * A table; on a small screen each row is a card. `keyOf` names a row, so that it is found again when the table is patched.
  * A column has a name, a kind, and of(row); head() may make an element in place of its name;
- * isSorted is "ascending" or "descending" if the rows are in its order.
+ * isSorted is "ascending" or "descending" if the rows are in its order. With a `sort`er, columns that have by(row) sort the rows.
  */
-export function table(caption, columns, rows, {empty = "None", keyOf: nameOf = ({id, name}) => id ?? name} = {}) {
+export function table(caption, columns, rows, {empty = "None", keyOf: nameOf = ({id, name}) => id ?? name, sort} = {}) {
   const shown = columns.filter(Boolean);
+  const headOf = (column) => {
+    const order = sort ? sort.order(column) : undefined;
+    const head = column.head ? column.head() : sort && column.by ? sort.head(column) : column.name;
+    return h("th", {scope: "col", role: "columnheader", class: column.kind, "aria-sort": order ?? column.isSorted}, head);
+  };
   return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
     h("table", {role: "table"},
       h("caption", {}, rows.length ? caption : `${caption}: ${empty}`),
-      h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, shown.map(({name, kind, head, isSorted}) => (
-        h("th", {scope: "col", role: "columnheader", class: kind, "aria-sort": isSorted}, head ? head() : name))))),
-      h("tbody", {role: "rowgroup"}, rows.map((row) => h("tr", {"data-key": nameOf(row), role: "row"},
+      h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, shown.map(headOf))),
+      h("tbody", {role: "rowgroup"}, (sort ? sort.rows(shown, rows) : rows).map((row) => h("tr", {"data-key": nameOf(row), role: "row"},
         shown.map((column) => cell(column, column.of(row))))))));
 }
 

@@ -2,7 +2,7 @@
 
 import {curlOf, query} from "./api.js";
 import {follow} from "./live.js";
-import {chip, curl, dateOf, duration, field, folded, form, h, keyOf, number, when} from "./parts.js";
+import {curl, dateOf, duration, field, folded, form, h, keyOf, number, when} from "./parts.js";
 import {scheduleWords} from "./recurrence.js";
 import {paged} from "./timers.js";
 
@@ -44,9 +44,8 @@ const columns = [
   {name: "Key", kind: "key", of: keyOf},
   {name: "When", kind: "text", of: ({schedule}) => scheduleWords(schedule)},
   {name: "Next", of: next, order: ""},
-  {name: "Last", of: lastOf, order: "last"},
-  {name: "Firings", kind: "line", of: dots},
-  {name: "State", of: ({state}) => chip(state)},
+  {name: "Last", kind: "short", of: lastOf, order: "last"},
+  {name: "Firings", of: dots},
   {name: "Target", kind: "break", of: ({target}) => target},
 ];
 

@@ -4,7 +4,7 @@ import {curlOf, get, mayChange, query} from "./api.js";
 import {labelsOf} from "./change.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, chip, curl, field, folded, form, h, idOf, keyOf, number, table, tell, when} from "./parts.js";
+import {action, chip, curl, field, folded, form, h, idOf, keyOf, number, sorter, table, tell, when} from "./parts.js";
 import {chosenColumns, selection} from "./pick.js";
 import {scheduleWords} from "./recurrence.js";
 import {firstSteps} from "./start.js";
@@ -13,16 +13,16 @@ const liveStates = ["scheduled", "delivering", "retrying", "paused"];
 const finalStates = ["fired", "cancelled", "dead"];
 
 const columns = [
-  {name: "Key", kind: "key", isFixed: true, of: keyOf},
-  {name: "Target", kind: "break", of: (timer) => timer.target},
-  {name: "Due", isSorted: "ascending", of: (timer) => when(timer.due, timer.schedule?.timezone)},
-  {name: "State", of: (timer) => chip(timer.state, ["retrying", "dead"].includes(timer.state) && `#/deliveries${query({timer: timer.id})}`)},
-  {name: "Labels", kind: "break", of: (timer) => labelsOf(timer)},
+  {name: "Key", kind: "key", isFixed: true, of: keyOf, by: ({key, id}) => key ?? id},
+  {name: "Target", kind: "break", of: (timer) => timer.target, by: ({target}) => target},
+  {name: "Due", by: ({due}) => due, of: (timer) => when(timer.due, timer.schedule?.timezone)},
+  {name: "State", by: ({state}) => state, of: (timer) => chip(timer.state, ["retrying", "dead"].includes(timer.state) && `#/deliveries${query({timer: timer.id})}`)},
+  {name: "Labels", kind: "break", of: labelsOf, by: labelsOf},
   {name: "Id", isExtra: true, of: ({id}) => idOf(id)},
   {name: "Schedule", kind: "text", isExtra: true, of: (timer) => timer.schedule && scheduleWords(timer.schedule)},
-  {name: "Attempts", kind: "number", isExtra: true, of: (timer) => number(timer.attempts)},
-  {name: "Last error", kind: "break", isExtra: true, of: (timer) => timer.last_error},
-  {name: "Created", isExtra: true, of: (timer) => when(timer.created, timer.schedule?.timezone)},
+  {name: "Attempts", kind: "number", isExtra: true, of: (timer) => number(timer.attempts), by: ({attempts}) => attempts},
+  {name: "Last error", kind: "break", isExtra: true, of: (timer) => timer.last_error, by: (timer) => timer.last_error},
+  {name: "Created", isExtra: true, by: ({created}) => created, of: (timer) => when(timer.created, timer.schedule?.timezone)},
   {name: "Version", kind: "number", isExtra: true, of: (timer) => timer.version},
 ];
 
@@ -37,8 +37,10 @@ export function paged(path, parameters, caption, shown, signal) {
   const cursors = [""];
   let searched; // timers that the daemon looked at for this page
   let page, readings = 0;
+  const redraw = () => page && show(page.index, page.rows, page.next, false);
+  const sort = sorter(redraw); // of a list that is one page: another order of a part would hide the others
   const show = (index, rows, next, isSearching) => patch(place, [
-    table(`${caption}, page ${index}`, typeof shown === "function" ? shown() : shown, rows, {empty: isSearching ? "none so far" : "none"}),
+    table(`${caption}, page ${index}`, typeof shown === "function" ? shown() : shown, rows, {sort: index === 1 && !next && sort, empty: isSearching ? "none so far" : "none"}),
     isSearching ? h("p", {class: "hint", role: "status"}, `Searching… ${searched ? `${number(searched)} timers looked at` : ""}`) : "",
     h("div", {class: "buttons"},
       index === 1 ? "" : action("Previous page", () => turn(cursors.slice(0, -1)), "plain"),
@@ -74,7 +76,7 @@ export function paged(path, parameters, caption, shown, signal) {
     const last = page.rows.at(-1);
     return !page.next || !last || placeOf(timer) <= placeOf(last) || shows(timer);
   }
-  return {place, load, has, shows, rows: () => page?.rows ?? [], redraw: () => page && show(page.index, page.rows, page.next, false)};
+  return {place, load, has, shows, rows: () => page?.rows ?? [], redraw};
 }
 
 /** The states as tabs, with the number of timers in those that are live. */
