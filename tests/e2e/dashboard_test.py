@@ -208,15 +208,18 @@ class DashboardTest(DashboardCase):
         self.go(f"timers/{first['id']}")
         self.sees("by hand")
         self.see("document.querySelector('.live.on')", "that the page is live")
-        self.browser.run("document.querySelector('[name=after]').focus(); document.querySelector('details').open = true")
-        self.type("after", "45 cows")
+        self.browser.run("document.querySelector('main details').open = true")
         self.press("Extend")
-        self.see("document.querySelector('form > .message')", "what is wrong with it")
+        self.see("document.querySelector('dialog [name=after]')", "the dialog")
+        self.type("after", "45 cows")
+        self.press("Extend it")
+        self.see("document.querySelector('dialog form > .message')", "what is wrong with it")
         self.call(200, "PATCH", f"/v1/timers/{first['id']}", {"payload": {"order": "changed"}})
         self.sees('"order": "changed"')
         self.assertEqual(self.browser.run("[document.querySelector('[name=after]').value, document.activeElement.textContent,"
-                                          "document.querySelector('details').open, !!document.querySelector('form > .message')]"),
-                         ["45 cows", "Extend", True, True])
+                                          "document.querySelector('main details').open, !!document.querySelector('dialog form > .message')]"),
+                         ["45 cows", "Extend it", True, True])
+        self.press("Leave it")
         self.press("Resume")
         self.sees("It is resumed.")
         self.assertEqual(self.browser.run("document.activeElement.textContent"), "Pause")  # the button in its place

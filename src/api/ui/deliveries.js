@@ -5,6 +5,7 @@ import {outcomeOf, tookOf} from "./life.js";
 import {follow} from "./live.js";
 import {curl, field, folded, form, h, keyOf, number, when} from "./parts.js";
 import {paged} from "./timers.js";
+import {timeIn} from "./times.js";
 
 const columns = [
   {name: "Key", kind: "key", of: ({timer: id, key}) => keyOf({id, key})},
@@ -19,14 +20,14 @@ const columns = [
 export async function deliveries(context) {
   const {content, parameters, signal} = context;
   const value = (name) => parameters.get(name) ?? "";
-  const search = form({class: "row", role: "search"}, async (wanted) => { location.hash = `#/deliveries${query(wanted)}`; },
+  const search = form({class: "row", role: "search"}, async (wanted) => { location.hash = `#/deliveries${query({...wanted, since: timeIn(wanted.since)})}`; },
     field("Id", "timer", {size: 14, value: value("timer")}),
     field("Key", "key", {size: 14, value: value("key")}),
     field("Target", "target", {size: 14, value: value("target")}),
     field("Origin", "origin", {size: 14, value: value("origin")}),
     field("Outcome", "outcome", {options: [["", "any"], ["done"], ["failed"], ["ended"]]}),
     field("Status", "status", {value: value("status"), placeholder: "503 or 5xx", size: 8}),
-    field("Since", "since", {value: value("since"), placeholder: "2026-11-20T23:59Z", size: 15}),
+    field("Since", "since", {value: value("since"), placeholder: "-2h, 2026-11-20 23:59", size: 18}),
     h("button", {}, "Search"));
   search.elements.outcome.value = value("outcome");
   const given = Object.fromEntries(parameters);

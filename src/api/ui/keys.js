@@ -7,7 +7,7 @@ import {modal} from "./parts.js";
 const KEYS = [["/", "to the search"], ["j, k", "to the next and the previous row"], ["Enter", "opens the row"], ["x", "selects the row"],
               ["n", "a new timer"], ["?", "shows this list"]];
 const SECTIONS = {o: "overview", u: "upcoming", t: "timers", s: "schedules", q: "queues", a: "targets", d: "deliveries", l: "dead"};
-const G_MS = 1500; // for the letter behind g
+const G_MS = 2000; // for the letter behind g
 
 const isTyped = (target) => target.closest("input:not([type=checkbox]), select, textarea, [contenteditable]");
 const rows = () => [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a[href], button, input"));

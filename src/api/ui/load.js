@@ -113,7 +113,7 @@ export async function targets(context) {
         {name: "Oldest", of: ({oldest}) => oldest && when(oldest), by: ({oldest}) => oldest},
         {name: "Last error", kind: "break", by: (row) => row.last_error, of: (row) => row.last_error && toFailures(row, words(row.last_error))},
         may && {name: "Do", of: (row) => targetButtons(row, done)},
-      ], rows, {sort, empty: "none", keyOf: ({target}) => target}),
+      ], rows, {sort, empty: "none since the start", keyOf: ({target}) => target}),
       paths.length ? table("Paths that fail while others of their host work", [
         {name: "Path", kind: "key", of: ({path}) => h("a", {href: `#/timers${query({target: path})}`}, words(path))},
         {name: "Breaker", kind: "state", of: breakerOf},

@@ -61,6 +61,7 @@ const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - 
 export function sorter(changed) {
   let name, isDown = false;
   return {
+    isChosen: () => name !== undefined,
     order: (column) => column.name === name ? (isDown ? "descending" : "ascending") : undefined,
     rows(columns, rows) {
       const column = columns.find((one) => one.name === name);
@@ -91,7 +92,7 @@ export function table(caption, columns, rows, {empty = "None", keyOf: nameOf = (
   const headOf = (column) => {
     const order = sort ? sort.order(column) : undefined;
     const head = column.head ? column.head() : sort && column.by ? sort.head(column) : column.name;
-    return h("th", {scope: "col", role: "columnheader", class: column.kind, "aria-sort": order ?? column.isSorted}, head);
+    return h("th", {scope: "col", role: "columnheader", class: column.kind, "aria-sort": sort && sort.isChosen() ? order : column.isSorted}, head);
   };
   return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
     h("table", {role: "table"},

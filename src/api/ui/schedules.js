@@ -74,7 +74,7 @@ export async function schedules(context) {
   const given = Object.fromEntries([...parameters].filter(([, value]) => value));
   const sorted = columns.map((column) => ({...column, isSorted: column.order === (given.sort ?? "") && (column.order ? "descending" : "ascending"), head: column.order !== undefined && (() => (
     h("a", {href: `#/schedules${query({...given, sort: column.order})}`}, column.name)))}));
-  const list = paged("/v1/schedules", given, "Timers that repeat", sorted, signal);
+  const list = paged("/v1/schedules", given, "Timers that repeat", sorted, signal, "none. A timer with `every` or `cron` is one");
   const told = h("p", {class: "told", role: "status"});
   tellMarks(list.place, told);
   content.append(...folded(search, Object.keys(given).length), list.place, told, curl(curlOf("GET", `/v1/schedules${query(given)}`)));

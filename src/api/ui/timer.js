@@ -5,7 +5,7 @@ import {changed, eventsOf, labelsOf, payloadText} from "./change.js";
 import {isOver, lifeLine} from "./life.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, ask, chip, confirmed, curl, definitions, duration, field, form, h, idOf, number, shortId, table, tell, when} from "./parts.js";
+import {action, ask, chip, confirmed, curl, definitions, duration, field, h, idOf, number, shortId, table, tell, when} from "./parts.js";
 import {scheduleWords} from "./recurrence.js";
 
 /** The stages of a delivery that was late, as parts of a bar. */
@@ -36,6 +36,13 @@ function change(timer, path, done) {
   });
 }
 
+/** A dialog for a new time, from now; `method` and `path` are those of the call. */
+function askForTime({title, text, label, method, path, value}, told, done) {
+  ask({title, text, label, fields: [field("To, from now", "after", {required: true, value, size: 8})],
+       command: ({after}) => curlOf(method, path, {after}),
+       run: ({after}) => call(method, path, {body: {after}}).then(() => done(told))});
+}
+
 function actions(timer, done) {
   const path = `/v1/timers/${timer.id}`;
   const isFinal = isOver(timer);
@@ -50,7 +57,11 @@ function actions(timer, done) {
     else
       add(action("Pause", () => post(`${path}/pause`).then(() => done("It is paused.")), "plain"),
           action("Fire now", () => post(`${path}/fire`).then(() => done("It is due now.")), "plain"));
-    add(action("Change", () => change(timer, path, done), "plain"),
+    add(action("Extend", () => askForTime({title: "Extend the time", text: "Its time is never earlier than before.", label: "Extend it",
+                                           method: "POST", path: `${path}/touch`, value: "30m"}, "Its time is extended.", done), "plain"),
+        action("Move", () => askForTime({title: "Move the time", text: "It gets this time, earlier or later.", label: "Move it",
+                                         method: "PATCH", path, value: "5m"}, "Its time is changed.", done), "plain"),
+        action("Change", () => change(timer, path, done), "plain"),
         action("Cancel", async () => {
           if (await confirmed(`Cancel ${timer.key ?? `the timer ${timer.id}`}? It will not be delivered.`, "Cancel the timer"))
             await call("DELETE", path).then(() => done("It is cancelled."));
@@ -58,13 +69,7 @@ function actions(timer, done) {
   }
   if (isFinal)
     return h("div", {}, buttons, timer.state === "dead" && curl(curlOf("POST", "/v1/dead/redrive", {ids: [timer.id]})));
-  return h("div", {}, buttons, h("div", {class: "forms"},
-    form({class: "row"}, ({after}) => post(`${path}/touch`, {after}).then(() => done("Its time is extended.")),
-      field("Extend to, from now", "after", {required: true, placeholder: "30m", size: 8}),
-      h("button", {class: "plain"}, "Extend")),
-    form({class: "row"}, ({after}) => call("PATCH", path, {body: {after}}).then(() => done("Its time is changed.")),
-      field("Move to, from now", "after", {required: true, placeholder: "5m", size: 8}),
-      h("button", {class: "plain"}, "Move"))),
+  return h("div", {}, buttons,
     curl([curlOf("POST", `${path}/fire`), curlOf("POST", `${path}/pause`, {}), curlOf("POST", `${path}/resume`),
           curlOf("DELETE", path), curlOf("POST", `${path}/touch`, {after: "30m"}),
           curlOf("PATCH", path, {after: "5m"})].join("\n")));

@@ -8,6 +8,7 @@ import {action, chip, curl, field, folded, form, h, idOf, keyOf, number, sorter,
 import {chosenColumns, selection} from "./pick.js";
 import {scheduleWords} from "./recurrence.js";
 import {firstSteps} from "./start.js";
+import {timeIn} from "./times.js";
 
 const liveStates = ["scheduled", "delivering", "retrying", "paused"];
 const finalStates = ["fired", "cancelled", "dead"];
@@ -15,7 +16,7 @@ const finalStates = ["fired", "cancelled", "dead"];
 const columns = [
   {name: "Key", kind: "key", isFixed: true, of: keyOf, by: ({key, id}) => key ?? id},
   {name: "Target", kind: "break", of: (timer) => timer.target, by: ({target}) => target},
-  {name: "Due", by: ({due}) => due, of: (timer) => when(timer.due, timer.schedule?.timezone)},
+  {name: "Due", isSorted: "ascending", by: ({due}) => due, of: (timer) => when(timer.due, timer.schedule?.timezone)},
   {name: "State", by: ({state}) => state, of: (timer) => chip(timer.state, ["retrying", "dead"].includes(timer.state) && `#/deliveries${query({timer: timer.id})}`)},
   {name: "Labels", kind: "break", of: labelsOf, by: labelsOf},
   {name: "Id", isExtra: true, of: ({id}) => idOf(id)},
@@ -32,7 +33,7 @@ const PAGE_ROWS = 50;
  * The rows of a list, a page at a time: a hundred thousand timers are never in the page at once. A page of the API that is
  * short of rows, or has none, says only how far the daemon looked: the next ones are read until the page is full.
  */
-export function paged(path, parameters, caption, shown, signal) {
+export function paged(path, parameters, caption, shown, signal, empty = "none") {
   const place = h("div", {});
   const cursors = [""];
   let searched; // timers that the daemon looked at for this page
@@ -40,7 +41,7 @@ export function paged(path, parameters, caption, shown, signal) {
   const redraw = () => page && show(page.index, page.rows, page.next, false);
   const sort = sorter(redraw); // of a list that is one page: another order of a part would hide the others
   const show = (index, rows, next, isSearching) => patch(place, [
-    table(`${caption}, page ${index}`, typeof shown === "function" ? shown() : shown, rows, {sort: index === 1 && !next && sort, empty: isSearching ? "none so far" : "none"}),
+    table(`${caption}, page ${index}`, typeof shown === "function" ? shown() : shown, rows, {sort: index === 1 && !next && sort, empty: isSearching ? "none so far" : empty}),
     isSearching ? h("p", {class: "hint", role: "status"}, `Searching… ${searched ? `${number(searched)} timers looked at` : ""}`) : "",
     h("div", {class: "buttons"},
       index === 1 ? "" : action("Previous page", () => turn(cursors.slice(0, -1)), "plain"),
@@ -97,14 +98,14 @@ function searchOf(parameters, given) {
   return form({class: "row", role: "search"}, async (wanted) => {
     const key = wanted.key_prefix.trim();
     if (isId(key)) location.hash = `#/timers/${key}`;
-    else location.hash = `#/timers${query({...wanted, state: given.state})}`;
+    else location.hash = `#/timers${query({...wanted, due_after: timeIn(wanted.due_after), due_before: timeIn(wanted.due_before), state: given.state})}`;
   },
   field("Id, or begin of the key", "key_prefix", {value: value("key_prefix"), size: 22}),
   field("Part of the key", "key_contains", {value: value("key_contains"), size: 12}),
   field("Target", "target", {value: value("target"), size: 18}),
   field("Label", "label", {value: value("label"), placeholder: "team:checkout", size: 12}),
-  field("Due from", "due_after", {value: value("due_after"), placeholder: "2026-11-20T23:59Z", size: 15}),
-  field("Due before", "due_before", {value: value("due_before"), placeholder: "2026-11-20T23:59Z", size: 15}),
+  field("Due from", "due_after", {value: value("due_after"), placeholder: "2h, 2026-11-20 23:59", size: 17}),
+  field("Due before", "due_before", {value: value("due_before"), placeholder: "2h, 2026-11-20 23:59", size: 17}),
   h("button", {}, "Search"),
   Object.keys(given).some((name) => name !== "state") ? h("a", {class: "button", href: `#/timers${query({state: given.state})}`}, "Clear") : "");
 }
@@ -119,7 +120,7 @@ export async function timers(context) {
       tell(content, told);
     }});
   const chooser = chosenColumns("columns", columns, () => list.redraw());
-  const list = paged("/v1/timers", given, "Timers in due order", () => [picking && picking.column, ...chooser.columns()], signal);
+  const list = paged("/v1/timers", given, "Timers", () => [picking && picking.column, ...chooser.columns()], signal);
   const steps = firstSteps(signal);
   const states = h("nav", {class: "states", "aria-label": "States"});
   const hasFilter = Object.keys(given).length > 0;
@@ -133,6 +134,7 @@ export async function timers(context) {
     h("div", {class: "above"}, states, chooser.button), steps.place, list.place, picking ? picking.bar : "",
     curl(curlOf("GET", `/v1/timers${query(given)}`)));
   patch(states, statesOf(given));
+  if (parameters.has("search")) content.querySelector("form[role=search] input").focus(); // by a key, from another section
   await load();
   const {label, target, key_prefix: prefix} = given; // those that events have as well
   follow(context, {load, parameters: {label, target, key_prefix: prefix}, touches: ({timer}) => timer && list.has(timer)});

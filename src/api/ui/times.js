@@ -78,6 +78,22 @@ export function duration(ms) {
   return `${sign}${whole} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
 }
 
+const UNIT_MS = {w: 7 * DAY_MS, d: DAY_MS, h: 3600000, m: 60000, s: 1000};
+
+/** The time that one typed, as the API reads it: a date with or without a time, in the browser's zone, or 2h and -2h from now. */
+export function timeIn(text) {
+  const given = text.trim();
+  if (!given) return "";
+  const distance = /^(-?)((?:\d+[wdhms])+)$/.exec(given);
+  if (distance) {
+    const ms = [...distance[2].matchAll(/(\d+)([wdhms])/g)].reduce((sum, [, count, unit]) => sum + count * UNIT_MS[unit], 0);
+    return new Date(Date.now() + (distance[1] ? -ms : ms)).toISOString();
+  }
+  const at = /^\d{4}-\d\d-\d\d$/.test(given) ? new Date(`${given}T00:00`) : new Date(given);
+  if (!/^\d{4}-/.test(given) || Number.isNaN(at.getTime())) throw new Error(`${given} is no time: 2026-11-20 23:59 or 2h is one.`);
+  return at.toISOString();
+}
+
 function far(at) {
   let ms = at - Date.now();
   if (Math.abs(ms) < 1000) return "now";
