@@ -13,10 +13,10 @@ import harness
 from dashboard_case import NDJSON, DashboardCase
 
 # The page, and what it shows once its data is there.
-PAGES = (("overview", "main svg"), ("upcoming", "svg.bars rect"), ("timers", "tbody tr:nth-child(50)"),
+PAGES = (("upcoming", "svg.bars rect"), ("timers", "tbody tr:nth-child(50)"),
          ("timers/LATE", "ol.life"), ("schedules", ".dot"), ("queues", "tbody tr"), ("queues/mail", "tbody tr"), ("targets", "tbody a.bad"),
          ("deliveries", "tbody tr:nth-child(20)"), ("dead", "tbody a.bad"), ("tenants", "tbody tr"), ("cluster", "main details"),
-         ("new", "main form"))
+         ("new", "main form"), ("overview", "main svg"))  # the last: its charts have something to show
 # Errors of the page, such as those of scripts and of the policy for its content.
 ERRORS = """window.errors = [];
 for (const type of ["error", "unhandledrejection", "securitypolicyviolation"])

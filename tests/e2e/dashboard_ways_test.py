@@ -118,6 +118,13 @@ class WaysTest(DashboardCase):
         self.assertEqual(self.browser.run("document.querySelector('[name=times_in]').value"), "timer")
         self.assertRegex(date(zoned), r", 02:30:00 (CEST|GMT\+2)$")
 
+        # The axes of charts follow it too.
+        self.go("overview")
+        for name, zone in (("browser", "Asia/Tokyo"), ("utc", "UTC")):
+            choose(name)
+            self.see("document.querySelector('.chart')?.ariaLabel?.includes(` to ${new Intl.DateTimeFormat('en-GB', {timeZone: '%s', "
+                     "weekday: 'short', hour: '2-digit', minute: '2-digit'}).format(new Date())};`)" % zone, f"the charts in {zone}")
+
     # proves: dashboard
     def test_typed_times(self):
         """Goal: a time in a search may be typed as a distance, or as a date in the browser's zone; what is neither is refused."""

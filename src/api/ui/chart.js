@@ -1,6 +1,7 @@
 // Charts over time: areas that are stacked and lines, with axes, and a legend whose values follow the pointer.
 
 import {h, number} from "./parts.js";
+import {inZone, zoneOffsetMs} from "./times.js";
 
 const HEIGHT = 170, TOP = 8, BOTTOM = 20, LEFT = 52; // in pixels, as all lengths
 const DAY_MS = 86400000;
@@ -26,15 +27,15 @@ function valuesOf(axis, most) {
 
 function timesOf(from, to, width) {
   const step = TICKS_MS.find((ms) => ((to - from) / ms) * TICK_WIDTH_MIN <= width) ?? TICKS_MS.at(-1);
-  const offset = new Date(to).getTimezoneOffset() * 60000; // labels are round in the time of the reader
+  const offset = zoneOffsetMs(to); // labels are round in the time of the reader
   const times = [];
   for (let at = Math.ceil((from - offset) / step) * step + offset; at <= to; at += step) times.push(at);
   return {times, isDays: step >= DAY_MS};
 }
 
-const clock = new Intl.DateTimeFormat("en-GB", {hour: "2-digit", minute: "2-digit"});
-const day = new Intl.DateTimeFormat("en-GB", {weekday: "short", day: "numeric"});
-const both = new Intl.DateTimeFormat("en-GB", {weekday: "short", hour: "2-digit", minute: "2-digit"});
+const clock = {hour: "2-digit", minute: "2-digit"};
+const day = {weekday: "short", day: "numeric"};
+const both = {weekday: "short", ...clock};
 
 /**
  * A chart: {element, show}. `series` are {name, look, isLine, of}: `of` gives the value of a point, or undefined. `axis` has
@@ -58,7 +59,7 @@ export function chart(title, series, axis = {}) {
 
   function tell(shown, points) {
     const point = pointed === null ? points.at(-1) : points.findLast(({from}) => from <= pointed);
-    at.textContent = point && pointed !== null ? both.format(point.from) : "";
+    at.textContent = point && pointed !== null ? inZone(point.from, both) : "";
     legend.replaceChildren(...shown.map(({name, look, isLine, of}) => h("li", {class: look},
       h("span", {class: isLine ? "key line" : "key"}), `${name} `,
       h("b", {}, point && of(point) !== undefined ? text(of(point)) : "–"))));
@@ -83,7 +84,7 @@ export function chart(title, series, axis = {}) {
     const {times, isDays} = timesOf(from, to, width - LEFT);
     for (const time of times)
       made.push(h("text", {x: x(time), y: HEIGHT - 4, "text-anchor": Number(x(time)) > width - 20 ? "end" : "middle"},
-                  (isDays ? day : clock).format(time)));
+                  inZone(time, isDays ? day : clock)));
     areas.forEach(({look}, i) => {
       const sum = (point, count) => areas.slice(0, count).reduce((all, {of}) => all + (of(point) ?? 0), 0);
       for (const run of runs(points, () => 0)) {
@@ -101,7 +102,7 @@ export function chart(title, series, axis = {}) {
     svg.replaceChildren(...made);
     tell(shown, points);
     const last = points.at(-1);
-    svg.setAttribute("aria-label", `${title}, from ${both.format(from)} to ${both.format(to)}; now ` +
+    svg.setAttribute("aria-label", `${title}, from ${inZone(from, both)} to ${inZone(to, both)}; now ` +
       shown.map(({name, of}) => `${name} ${last && of(last) !== undefined ? text(of(last)) : "–"}`).join(", "));
   }
 

@@ -21,13 +21,13 @@ export async function deliveries(context) {
   const {content, parameters, signal} = context;
   const value = (name) => parameters.get(name) ?? "";
   const search = form({class: "row", role: "search"}, async (wanted) => { location.hash = `#/deliveries${query({...wanted, since: timeIn(wanted.since)})}`; },
-    field("Id", "timer", {size: 14, value: value("timer")}),
-    field("Key", "key", {size: 14, value: value("key")}),
-    field("Target", "target", {size: 14, value: value("target")}),
-    field("Origin", "origin", {size: 14, value: value("origin")}),
+    field("Id", "timer", {size: 12, value: value("timer")}),
+    field("Key", "key", {size: 12, value: value("key")}),
+    field("Target", "target", {size: 12, value: value("target")}),
+    field("Origin", "origin", {size: 12, value: value("origin")}),
     field("Outcome", "outcome", {options: [["", "any"], ["done"], ["failed"], ["ended"]]}),
-    field("Status", "status", {value: value("status"), placeholder: "503 or 5xx", size: 8}),
-    field("Since", "since", {value: value("since"), placeholder: "-2h, 2026-11-20 23:59", size: 18}),
+    field("Status", "status", {value: value("status"), placeholder: "503, 5xx", size: 7}),
+    field("Since", "since", {value: value("since"), placeholder: "-2h, 2026-11-20", size: 14}),
     h("button", {}, "Search"));
   search.elements.outcome.value = value("outcome");
   const given = Object.fromEntries(parameters);

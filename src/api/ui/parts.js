@@ -39,7 +39,7 @@ export const idOf = (id) => h("span", {class: "id"}, h("span", {class: "mono", t
 
 /** The key of a timer, or its id without one, as a link to its page; and the button that copies the id. */
 export function keyOf({id, key}) {
-  return h("span", {}, h("a", {href: `#/timers/${id}`, class: key ? undefined : "mono"}, key ? words(key) : shortId(id)), copyOf(id));
+  return h("span", {class: "keyed"}, h("a", {href: `#/timers/${id}`, class: key ? undefined : "mono"}, key ? words(key) : shortId(id)), copyOf(id));
 }
 
 /** A state or an outcome as a coloured chip, which may lead to what explains it. */

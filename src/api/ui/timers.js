@@ -100,12 +100,12 @@ function searchOf(parameters, given) {
     if (isId(key)) location.hash = `#/timers/${key}`;
     else location.hash = `#/timers${query({...wanted, due_after: timeIn(wanted.due_after), due_before: timeIn(wanted.due_before), state: given.state})}`;
   },
-  field("Id, or begin of the key", "key_prefix", {value: value("key_prefix"), size: 22}),
-  field("Part of the key", "key_contains", {value: value("key_contains"), size: 12}),
-  field("Target", "target", {value: value("target"), size: 18}),
+  field("Id, or key prefix", "key_prefix", {value: value("key_prefix"), size: 16}),
+  field("Part of the key", "key_contains", {value: value("key_contains"), size: 10}),
+  field("Target", "target", {value: value("target"), size: 14}),
   field("Label", "label", {value: value("label"), placeholder: "team:checkout", size: 12}),
-  field("Due from", "due_after", {value: value("due_after"), placeholder: "2h, 2026-11-20 23:59", size: 17}),
-  field("Due before", "due_before", {value: value("due_before"), placeholder: "2h, 2026-11-20 23:59", size: 17}),
+  field("Due from", "due_after", {value: value("due_after"), placeholder: "2h, 2026-11-20", size: 14}),
+  field("Due before", "due_before", {value: value("due_before"), placeholder: "2h, 2026-11-20", size: 14}),
   h("button", {}, "Search"),
   Object.keys(given).some((name) => name !== "state") ? h("a", {class: "button", href: `#/timers${query({state: given.state})}`}, "Clear") : "");
 }

@@ -56,6 +56,12 @@ function zonesOf(text, own) {
   return [...lines, `${dayOf(at, "UTC")}, ${text}, UTC`].join("\n");
 }
 
+/** A time in the chosen zone, with the parts that `options` of Intl.DateTimeFormat name. */
+export const inZone = (at, options) => formatOf(zoneFor(), options).format(at);
+
+/** What the chosen zone is behind UTC, in milliseconds, as far as axes need it. */
+export const zoneOffsetMs = (at) => (choice === "utc" ? 0 : new Date(at).getTimezoneOffset() * 60000);
+
 /** The clock of a time in the chosen zone, for the axis of a chart. */
 export function clockOf(text, unit) {
   return formatOf(zoneFor(), unit === "second" ? CLOCK : {hour: "2-digit", minute: "2-digit"}).format(new Date(text));
