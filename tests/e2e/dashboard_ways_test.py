@@ -446,6 +446,13 @@ class WaysTest(DashboardCase):
         self.call(200, "POST", f"/v1/timers/{timer['id']}/fire")
         self.see(f"{life} === 'created; attempt 1: failed, 500; attempt 2: failed, 500; dead'", "the life")
         self.assertEqual(self.browser.run("document.querySelectorAll('ol.life time').length"), 4)
+        later = self.create("/status/502", after=0, key="order-8", retry={"base": "1d", "cap": "1d"})
+        self.await_state(later, "retrying")
+        self.go(f"timers/{later['id']}")
+        self.see(f"{life} === 'created; attempt 1: failed, 502; next attempt'", "that it is tried again")
+        self.assertTrue(self.browser.run("Date.parse([...document.querySelectorAll('ol.life time')].at(-1).dateTime) > Date.now()"))
+        self.go(f"timers/{timer['id']}")
+        self.see(f"{life}.endsWith('; dead')", "the life again")
         self.assertEqual(self.browser.run("document.querySelector('.about .chip').innerText"), "dead")
 
 

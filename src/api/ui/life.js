@@ -30,11 +30,12 @@ function changesOf({version, attempts, schedule, state}) {
   return {id: "changes", what: [version === 2 ? "changed once" : `changed ${number(version - 1)} times`], more: "When is not kept."};
 }
 
-/** What comes next, or has come last. */
-function endOf(timer) {
+/** What comes next, or has come last; `next` is the time of the next attempt, if it is known. */
+function endOf(timer, next) {
   if (isOver(timer)) return timer.ended && {id: "end", at: timer.ended, what: [timer.state], kind: timer.state};
   if (timer.state === "paused") return {id: "paused", at: timer.paused?.since, what: ["paused"], more: timer.paused?.note};
-  return {id: "due", at: timer.due, kind: "next", what: [timer.state === "retrying" ? "next attempt" : timer.state === "delivering" ? "is being delivered" : "due"]};
+  if (timer.state === "retrying") return {id: "due", at: next, kind: "next", what: ["next attempt"]};
+  return {id: "due", at: timer.due, kind: "next", what: [timer.state === "delivering" ? "is being delivered" : "due"]};
 }
 
 function entry({id, at, what, more, kind = ""}, zone) {
@@ -42,14 +43,14 @@ function entry({id, at, what, more, kind = ""}, zone) {
            more ? h("div", {class: "dim"}, words(more)) : "");
 }
 
-/** What is known of a timer's life, also of one that is not kept any more: of(timer) shows it. */
+/** What is known of a timer's life, also of one that is not kept any more: of(timer, next) shows it. */
 export async function lifeLine(timer, signal) {
   const {deliveries, next} = await get(`/v1/deliveries${query({timer, limit: ROWS})}`, {signal}).catch(() => ({deliveries: []}));
   const attempts = deliveries.map(attemptOf).reverse();
   const earlier = next && {id: "earlier", what: [h("a", {href: `#/deliveries${query({timer})}`}, "earlier attempts")]};
-  const of = (shown) => h("section", {}, h("h2", {}, "Life"), h("ol", {class: "life"}, [
+  const of = (shown, after) => h("section", {}, h("h2", {}, "Life"), h("ol", {class: "life"}, [
     shown && {id: "created", at: shown.created, what: ["created"]},
-    shown && changesOf(shown), earlier, ...attempts, shown && endOf(shown),
+    shown && changesOf(shown), earlier, ...attempts, shown && endOf(shown, after),
   ].filter(Boolean).map((one) => entry(one, shown?.schedule?.timezone))));
   return {isKnown: deliveries.length > 0, key: deliveries[0]?.key, of};
 }

@@ -167,7 +167,7 @@ export async function timer(context) {
       h("p", {class: "lead"}, why.explanation ?? ""),
       may ? actions(found, done) : h("p", {class: "hint"}, "The token may read, not change: it lacks the scope schedule."),
       h("div", {class: "halves"},
-        h("div", {}, life.of(found), stages(why.lateness), next),
+        h("div", {}, life.of(found, why.next), stages(why.lateness), next),
         h("div", {}, h("h2", {}, "Details"), detailsOf(found), h("h2", {}, "Payload"), payloadOf(found))),
       ...pastFirings(found)]);
   }
