@@ -795,6 +795,58 @@ static int run_cluster_action(const struct config_request *request, const struct
     }
 }
 
+/* Prints what the action asks for, and returns the exit code. Does nothing and returns -1 for an
+ * action that prints nothing. */
+static int print_what_is_asked(enum config_action action, const struct config *config)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    switch (action) {
+    case CONFIG_ACTION_HELP:
+        config_format_help(&text);
+        break;
+    case CONFIG_ACTION_VERSION:
+        buffer_append_text(&text, "tickwheeld " TICKWHEEL_VERSION "\nbrokers: ");
+        brokers_format_backends(broker_backends, &text);
+        buffer_append_text(&text, "\n");
+        break;
+    case CONFIG_ACTION_PRINT:
+        config_format(config, &text);
+        break;
+    case CONFIG_ACTION_CHECK:
+        buffer_append_text(&text, "The settings are valid.\n");
+        break;
+    case CONFIG_ACTION_PRINT_OPENAPI:
+        api_format_openapi(&text);
+        break;
+    case CONFIG_ACTION_PRINT_OPENAPI_STRICT:
+        api_format_openapi_strict(&text);
+        break;
+    case CONFIG_ACTION_PRINT_ROUTES:
+        api_format_routes(&text);
+        break;
+    case CONFIG_ACTION_PRINT_METRICS:
+        metrics_format_docs(&text);
+        break;
+    case CONFIG_ACTION_PRINT_DOCS:
+        config_format_docs(&text);
+        break;
+    case CONFIG_ACTION_PRINT_EXAMPLE:
+        config_format_example(&text);
+        break;
+    case CONFIG_ACTION_RUN:
+    case CONFIG_ACTION_CHECK_DATA:
+    case CONFIG_ACTION_CHECK_JSON:
+    case CONFIG_ACTION_RESTORE:
+    case CONFIG_ACTION_CLUSTER_CREATE:
+    case CONFIG_ACTION_CLUSTER_SECRET:
+    case CONFIG_ACTION_CLUSTER_IMPORT:
+        return -1;
+    }
+    return print(&text);
+}
+
 int main(int argc, char *argv[])
 {
     if (!process_hold_standard_files())
@@ -821,49 +873,8 @@ int main(int argc, char *argv[])
     if (is_cluster_action(request.action))
         return run_cluster_action(&request, &config);
 
-    struct buffer text;
-    buffer_init(&text);
-    switch (request.action) {
-    case CONFIG_ACTION_RUN:
-    case CONFIG_ACTION_CHECK_DATA:
-    case CONFIG_ACTION_CHECK_JSON:
-    case CONFIG_ACTION_RESTORE:
-    case CONFIG_ACTION_CLUSTER_CREATE:
-    case CONFIG_ACTION_CLUSTER_SECRET:
-    case CONFIG_ACTION_CLUSTER_IMPORT:
-        break;
-    case CONFIG_ACTION_HELP:
-        config_format_help(&text);
-        return print(&text);
-    case CONFIG_ACTION_VERSION:
-        buffer_append_text(&text, "tickwheeld " TICKWHEEL_VERSION "\nbrokers: ");
-        brokers_format_backends(broker_backends, &text);
-        buffer_append_text(&text, "\n");
-        return print(&text);
-    case CONFIG_ACTION_PRINT:
-        config_format(&config, &text);
-        return print(&text);
-    case CONFIG_ACTION_CHECK:
-        buffer_append_text(&text, "The settings are valid.\n");
-        return print(&text);
-    case CONFIG_ACTION_PRINT_OPENAPI:
-        api_format_openapi(&text);
-        return print(&text);
-    case CONFIG_ACTION_PRINT_OPENAPI_STRICT:
-        api_format_openapi_strict(&text);
-        return print(&text);
-    case CONFIG_ACTION_PRINT_ROUTES:
-        api_format_routes(&text);
-        return print(&text);
-    case CONFIG_ACTION_PRINT_METRICS:
-        metrics_format_docs(&text);
-        return print(&text);
-    case CONFIG_ACTION_PRINT_DOCS:
-        config_format_docs(&text);
-        return print(&text);
-    case CONFIG_ACTION_PRINT_EXAMPLE:
-        config_format_example(&text);
-        return print(&text);
-    }
+    const int printed = print_what_is_asked(request.action, &config);
+    if (printed >= 0)
+        return printed;
     return run(&config, request.wants_banner || process_is_terminal(STDOUT_FILENO), environ);
 }

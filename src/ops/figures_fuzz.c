@@ -1,8 +1,8 @@
 /*
  * Goal: no file makes the history crash, leave its bounds or tell points out of order, and what it
  * has read it writes back alike. Method: a file in memory. Bits of the first byte of the input
- * choose a valid head (1) and valid checksums (2); the next two name the first place, which the rest
- * fills.
+ * choose a valid head (1) and valid checksums (2); the next two name the first place, from which
+ * the rest fills the file.
  */
 #include "base/check.h"
 #include "base/checksum.h"

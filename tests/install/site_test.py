@@ -25,6 +25,7 @@ import harness
 
 SCRIPT = os.path.join(ROOT, "scripts", "site")
 TOOLS = os.path.join(ROOT, "build", "site-tools")
+PAGE = os.path.join("docs", "c.md")
 
 
 def make(script, folder):
@@ -79,7 +80,7 @@ class Site(unittest.TestCase):
                 os.mkdir(os.path.join(tree, folder))
             shutil.copy(SCRIPT, os.path.join(tree, "scripts", "site"))
             os.symlink(TOOLS, os.path.join(tree, "build", "site-tools"))
-            for name, text in (("README.md", "# A\n"), ("docs/README.md", "# B\n"), ("docs/c.md", page)):
+            for name, text in (("README.md", "# A\n"), ("docs/README.md", "# B\n"), (PAGE, page)):
                 with open(os.path.join(tree, name), "w", encoding="utf-8") as file:
                     file.write(text)
             for command in (["init", "-q"], ["add", "-A", "README.md", "docs", "scripts"]):

@@ -15,8 +15,8 @@
  * submits it to the engine. */
 struct op *tenure_ops_draw(struct world *world, struct truth *truth, struct storage *storage);
 
-/* Judges an answer of the owner of this epoch, which is 0 while the owner may not act. Then it gives
- * only answers that a commit proves. */
+/* Judges an answer of the owner of this epoch, which is 0 while the owner may not act. Then it
+ * gives only answers that a commit proves. */
 void tenure_ops_judge(struct world *world, struct truth *truth, const struct op *op,
                       uint64_t epoch);
 
