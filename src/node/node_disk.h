@@ -32,6 +32,9 @@ struct node_disk {
 
     /* The read thread's, which looks after the disk as well. */
     pthread_t read_thread;
+    /* Called by the thread. Returns the time until its next call, in nanoseconds. NULL for none. */
+    uint64_t (*sample)(void *context);
+    void *sample_context;
     struct mailbox to_read;          /* of struct engine_read */
     atomic_bool wants_look;          /* it is to look after the disk */
     _Atomic uint64_t looked_ns;      /* when it did last, an instant */

@@ -1,9 +1,8 @@
-/* node_figures.c - the thread that keeps the history of a node's figures. */
+/* node_figures.c - keeps the history of a node's figures; see node_figures.h. */
 #include "node/node_figures.h"
 
 #include "node/node_state.h"
 #include "sys/clock.h"
-#include "sys/process.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -25,10 +24,7 @@ struct node_figures {
     struct figures *figures;
     struct node *node;
     struct figures_counted counted;
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards the next two */
-    pthread_cond_t changed;
-    bool ends;
+    struct instant sample_at; /* time of the next sample */
 };
 
 /* Returns what was counted since `*counted`, which it sets to `now`. A partition that moved to
@@ -72,35 +68,29 @@ static void node_figures_sample(struct node_figures *own)
         figures_write(own->figures);
 }
 
-/* Waits until the wall clock comes to a multiple of the step. Returns false at the end. */
-static bool node_figures_wait(struct node_figures *own)
+/* Samples are taken when the wall clock comes to a multiple of the step. */
+static void node_figures_plan(struct node_figures *own)
 {
-    const uint64_t left_ms = FIGURES_STEP_MS - wall_now().ms % FIGURES_STEP_MS;
-    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), left_ms));
-    int timed_out = 0;
-
-    pthread_mutex_lock(&own->lock);
-    while (!own->ends && !timed_out)
-        timed_out = pthread_cond_timedwait(&own->changed, &own->lock, &until);
-    const bool goes_on = !own->ends;
-    pthread_mutex_unlock(&own->lock);
-    return goes_on;
+    own->sample_at =
+        instant_add_ms(instant_now(), FIGURES_STEP_MS - wall_now().ms % FIGURES_STEP_MS);
 }
 
-static void *node_figures_run(void *argument)
+/* Takes a sample if it is time. Returns how long it is until the next one. */
+static uint64_t node_figures_tend(void *context)
 {
-    struct node_figures *own = argument;
+    struct node_figures *own = context;
+    const struct instant now = instant_now();
 
-    while (node_figures_wait(own))
+    if (now.ns >= own->sample_at.ns) {
         node_figures_sample(own);
-    return NULL;
+        node_figures_plan(own);
+    }
+    return instant_since_ns(now, own->sample_at);
 }
 
 static void node_figures_free(struct node_figures *own)
 {
     figures_close(own->figures);
-    pthread_cond_destroy(&own->changed);
-    pthread_mutex_destroy(&own->lock);
     free(own);
 }
 
@@ -116,16 +106,16 @@ enum error_code node_figures_start(struct node *node, struct error *ret_error)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     own->node = node;
     own->counted.at = instant_now();
-    pthread_mutex_init(&own->lock, NULL);
-    instant_condition_init(&own->changed);
-    enum error_code code = figures_open(disk_system(), path, &own->figures, ret_error);
-    if (!code && thread_start(&own->thread, node_figures_run, own, "tw-history") != 0)
-        code = error_set(ret_error, ERROR_NO_MEMORY, "no thread for the history");
-    if (code)
+    const enum error_code code = figures_open(disk_system(), path, &own->figures, ret_error);
+    if (code) {
         node_figures_free(own);
-    else
-        node->figures = own;
-    return code;
+        return code;
+    }
+    node_figures_plan(own);
+    node->disk.sample = node_figures_tend;
+    node->disk.sample_context = own;
+    node->figures = own;
+    return ERROR_NONE;
 }
 
 void node_figures_stop(struct node *node)
@@ -134,11 +124,6 @@ void node_figures_stop(struct node *node)
 
     if (!own)
         return;
-    pthread_mutex_lock(&own->lock);
-    own->ends = true;
-    pthread_cond_broadcast(&own->changed);
-    pthread_mutex_unlock(&own->lock);
-    pthread_join(own->thread, NULL);
     node_figures_sample(own);
     node->figures = NULL;
     node_figures_free(own);

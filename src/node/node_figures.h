@@ -1,6 +1,6 @@
 /*
  * node_figures.h - samples of a node's figures for their history (ops/figures.h), taken and written
- * by a thread of its own.
+ * by the read thread, which waits for the disk anyway.
  *
  * Threads    start and stop: the ones that start and stop the node.
  */
@@ -9,11 +9,11 @@
 
 #include "node/node.h"
 
-/* Reads the history and starts the thread. The storage and the shards exist. */
+/* Reads the history, before the read thread starts. The storage and the shards exist. */
 enum error_code node_figures_start(struct node *node, struct error *ret_error);
 
-/* Adds what was counted since the last sample, and ends the thread. Does nothing if it was not
- * started. */
+/* Adds what was counted since the last sample, after the read thread has ended. Does nothing if it
+ * was not started. */
 void node_figures_stop(struct node *node);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * The read thread finds and scans for all shards, and looks after the disk: at most once a second,
- * and seldom while nothing is written and nothing asks for the node's health.
+ * and seldom while nothing is written and nothing asks for the node's health. It also takes the
+ * samples of the node's figures.
  */
 #include "node/storage_loops.h"
 
@@ -263,7 +264,9 @@ void *read_loop(void *argument)
     read_queue_init(&queue);
     atomic_store(&disk->wants_look, true);
     for (;;) {
-        uint64_t look_ns = storage_loops_look_when_due(disk);
+        uint64_t wait_ns = storage_loops_look_when_due(disk);
+        const uint64_t sample_ns = disk->sample ? disk->sample(disk->sample_context) : UINT64_MAX;
+        wait_ns = sample_ns < wait_ns ? sample_ns : wait_ns;
         struct list come, *link;
         list_init(&come);
         mailbox_take(&disk->to_read, &come);
@@ -272,7 +275,7 @@ void *read_loop(void *argument)
         if (read_queue_is_empty(&queue)) {
             if (atomic_load(&disk->ends))
                 return NULL;
-            mailbox_wait(&disk->to_read, look_ns);
+            mailbox_wait(&disk->to_read, wait_ns);
         }
         storage_loops_read_some(disk, &queue);
     }
