@@ -397,7 +397,7 @@ class WaysTest(DashboardCase):
             self.see("document.querySelector('main').innerText.length > 20 && document.querySelector('#health').innerText === 'ready'", place)
             port = self.daemon.port
             self.daemon.signal(signal.SIGKILL)
-            self.see("document.querySelector('.away')?.innerText.includes('does not answer')", f"that it is down: {place}")
+            self.see("document.querySelector('.away')?.innerText.includes('has not answered since')", f"that it is down: {place}")
             self.daemon = self.start("--listen-port", str(port))
             self.see("!document.querySelector('.away') && document.querySelector('#health').innerText === 'ready' && "
                      "!document.querySelector('main').innerText.includes('not reachable') && "

@@ -146,8 +146,8 @@ let away = null;
 function showAway(isAway) {
   if (isAway === Boolean(away)) return;
   if (isAway) {
-    away = h("p", {class: "away", role: "alert"}, "The daemon does not answer since ", when(new Date().toISOString()),
-             ". This page shows what was read before, and goes on by itself.");
+    away = h("p", {class: "away", role: "alert"}, "The daemon has not answered since ", when(new Date().toISOString()),
+             ". This page shows what it read before, and goes on by itself.");
     main.before(away);
     return;
   }

@@ -129,8 +129,7 @@ function pastFirings(timer) {
 function detailsOf(found) {
   const schedule = found.schedule, zone = schedule?.timezone;
   return definitions([
-    ["Target", found.target], ["Due", when(found.due, zone)], ["Schedule", schedule && scheduleWords(schedule)],
-    ["Rule", schedule ? JSON.stringify(schedule) : ""],
+    ["Target", found.target], ["Due", when(found.due, zone)], ["Rule", schedule ? JSON.stringify(schedule) : ""],
     ["Labels", labelsOf(found)], ["Watches", eventsOf(found)],
     ["Attempts", number(found.attempts)],
     ["Last error", found.last_error && h("a", {class: "bad", href: `#/deliveries${query({timer: found.id, outcome: "failed"})}`}, found.last_error)],
@@ -163,7 +162,7 @@ export async function timer(context) {
     shown = found;
     if (found.key) setTitle(found.key);
     patch(place, [
-      h("p", {class: "about"}, chip(found.state), idOf(found.id)),
+      h("p", {class: "about"}, chip(found.state), idOf(found.id), found.schedule ? h("span", {}, scheduleWords(found.schedule)) : ""),
       h("p", {class: "lead"}, why.explanation ?? ""),
       may ? actions(found, done) : h("p", {class: "hint"}, "The token may read, not change: it lacks the scope schedule."),
       h("div", {class: "halves"},
