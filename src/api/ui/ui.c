@@ -15,37 +15,37 @@
 
 /* X(array, file, content type): CMakeLists.txt makes an array of each file in this folder, and of
  * docs/runbooks.md. */
-#define UI_FILE_LIST(X)                                        \
-    X(ui_index_html, "index.html", UI_PAGE)                    \
-    X(ui_style_css, "style.css", "text/css; charset=utf-8")    \
-    X(ui_icon_svg, "icon.svg", "image/svg+xml")                \
-    X(ui_api_js, "api.js", UI_SCRIPT)                          \
-    X(ui_app_js, "app.js", UI_SCRIPT)                          \
-    X(ui_change_js, "change.js", UI_SCRIPT)                    \
-    X(ui_chart_js, "chart.js", UI_SCRIPT)                      \
-    X(ui_cluster_js, "cluster.js", UI_SCRIPT)                  \
-    X(ui_coming_js, "coming.js", UI_SCRIPT)                    \
-    X(ui_create_js, "create.js", UI_SCRIPT)                    \
-    X(ui_dead_js, "dead.js", UI_SCRIPT)                        \
-    X(ui_deliveries_js, "deliveries.js", UI_SCRIPT)            \
-    X(ui_element_js, "element.js", UI_SCRIPT)                  \
-    X(ui_exact_js, "exact.js", UI_SCRIPT)                      \
-    X(ui_hold_js, "hold.js", UI_SCRIPT)                        \
-    X(ui_keys_js, "keys.js", UI_SCRIPT)                        \
-    X(ui_life_js, "life.js", UI_SCRIPT)                        \
-    X(ui_live_js, "live.js", UI_SCRIPT)                        \
-    X(ui_load_js, "load.js", UI_SCRIPT)                        \
-    X(ui_morph_js, "morph.js", UI_SCRIPT)                      \
-    X(ui_now_js, "now.js", UI_SCRIPT)                          \
-    X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
-    X(ui_past_js, "past.js", UI_SCRIPT)                        \
-    X(ui_pick_js, "pick.js", UI_SCRIPT)                        \
-    X(ui_recurrence_js, "recurrence.js", UI_SCRIPT)            \
-    X(ui_runbooks, "runbooks", UI_PAGE)                        \
-    X(ui_schedules_js, "schedules.js", UI_SCRIPT)              \
-    X(ui_start_js, "start.js", UI_SCRIPT)                      \
-    X(ui_timer_js, "timer.js", UI_SCRIPT)                      \
-    X(ui_timers_js, "timers.js", UI_SCRIPT)                    \
+#define UI_FILE_LIST(X)                                     \
+    X(ui_index_html, "index.html", UI_PAGE)                 \
+    X(ui_style_css, "style.css", "text/css; charset=utf-8") \
+    X(ui_icon_svg, "icon.svg", "image/svg+xml")             \
+    X(ui_api_js, "api.js", UI_SCRIPT)                       \
+    X(ui_app_js, "app.js", UI_SCRIPT)                       \
+    X(ui_change_js, "change.js", UI_SCRIPT)                 \
+    X(ui_chart_js, "chart.js", UI_SCRIPT)                   \
+    X(ui_cluster_js, "cluster.js", UI_SCRIPT)               \
+    X(ui_coming_js, "coming.js", UI_SCRIPT)                 \
+    X(ui_create_js, "create.js", UI_SCRIPT)                 \
+    X(ui_dead_js, "dead.js", UI_SCRIPT)                     \
+    X(ui_deliveries_js, "deliveries.js", UI_SCRIPT)         \
+    X(ui_element_js, "element.js", UI_SCRIPT)               \
+    X(ui_exact_js, "exact.js", UI_SCRIPT)                   \
+    X(ui_hold_js, "hold.js", UI_SCRIPT)                     \
+    X(ui_keys_js, "keys.js", UI_SCRIPT)                     \
+    X(ui_life_js, "life.js", UI_SCRIPT)                     \
+    X(ui_live_js, "live.js", UI_SCRIPT)                     \
+    X(ui_load_js, "load.js", UI_SCRIPT)                     \
+    X(ui_morph_js, "morph.js", UI_SCRIPT)                   \
+    X(ui_now_js, "now.js", UI_SCRIPT)                       \
+    X(ui_parts_js, "parts.js", UI_SCRIPT)                   \
+    X(ui_past_js, "past.js", UI_SCRIPT)                     \
+    X(ui_pick_js, "pick.js", UI_SCRIPT)                     \
+    X(ui_recurrence_js, "recurrence.js", UI_SCRIPT)         \
+    X(ui_runbooks, "runbooks", UI_PAGE)                     \
+    X(ui_schedules_js, "schedules.js", UI_SCRIPT)           \
+    X(ui_start_js, "start.js", UI_SCRIPT)                   \
+    X(ui_timer_js, "timer.js", UI_SCRIPT)                   \
+    X(ui_timers_js, "timers.js", UI_SCRIPT)                 \
     X(ui_times_js, "times.js", UI_SCRIPT)
 
 #define X(array, file, type)   \
