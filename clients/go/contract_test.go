@@ -52,6 +52,7 @@ type contractArguments struct {
 	Timezone    string
 	N           int
 	Unit        string
+	Window      string
 	Count       int
 	Queue       string
 	Max         int
@@ -136,6 +137,10 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.ResetTarget(ctx, a.Target)
 	case "stats":
 		return c.Stats(ctx)
+	case "history":
+		return c.History(ctx, a.Window)
+	case "verdict":
+		return c.Verdict(ctx)
 	case "tenants":
 		return c.Tenants(ctx)
 	case "cluster":

@@ -213,6 +213,16 @@ func (c *Client) Stats(ctx context.Context) (map[string]any, error) {
 	return c.figures(ctx, "GET", "/v1/stats", nil)
 }
 
+// History is the past of the main figures: of "1h", "24h" or "7d".
+func (c *Client) History(ctx context.Context, window string) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/history?window="+url.QueryEscape(window), nil)
+}
+
+// Verdict says whether timers are on time, and who waits for what.
+func (c *Client) Verdict(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/verdict", nil)
+}
+
 // Cluster tells of the nodes of the cluster and its partitions.
 func (c *Client) Cluster(ctx context.Context) (map[string]any, error) {
 	return c.figures(ctx, "GET", "/v1/cluster", nil)

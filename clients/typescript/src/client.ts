@@ -536,6 +536,16 @@ export class Client {
     return this.#send({method: "GET", path: "/v1/stats"});
   }
 
+  /** The past of the main figures. */
+  history(window: "1h" | "24h" | "7d" = "1h"): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/history", query: [["window", window]]});
+  }
+
+  /** Whether timers are on time, and who waits for what. */
+  verdict(): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/verdict"});
+  }
+
   /** What each tenant uses, and its limits. */
   async tenants(): Promise<Figures[]> {
     const all: Figures[] = [];

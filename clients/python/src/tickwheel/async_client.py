@@ -331,6 +331,14 @@ class AsyncClient:
         """The main figures of the daemon."""
         return await self._send(_calls.ask("GET", "/v1/stats"))
 
+    async def history(self, window: str = "1h") -> Json:
+        """The past of the main figures: "1h", "24h" or "7d"."""
+        return await self._send(_calls.ask("GET", "/v1/history", query=[("window", window)]))
+
+    async def verdict(self) -> Json:
+        """Whether timers are on time, and who waits for what."""
+        return await self._send(_calls.ask("GET", "/v1/verdict"))
+
     async def tenants(self) -> List[Json]:
         """What each tenant uses, and its limits."""
         found: List[Json] = []

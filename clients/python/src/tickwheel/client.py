@@ -327,6 +327,14 @@ class Client:
         """The main figures of the daemon."""
         return self._send(_calls.ask("GET", "/v1/stats"))
 
+    def history(self, window: str = "1h") -> Json:
+        """The past of the main figures: "1h", "24h" or "7d"."""
+        return self._send(_calls.ask("GET", "/v1/history", query=[("window", window)]))
+
+    def verdict(self) -> Json:
+        """Whether timers are on time, and who waits for what."""
+        return self._send(_calls.ask("GET", "/v1/verdict"))
+
     def tenants(self) -> List[Json]:
         """What each tenant uses, and its limits."""
         found: List[Json] = []

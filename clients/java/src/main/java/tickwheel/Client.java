@@ -607,6 +607,16 @@ public final class Client {
         return transport.tree(new Call("GET", "/v1/stats"));
     }
 
+    /** The past of the main figures: of "1h", "24h" or "7d". */
+    public JsonNode history(String window) {
+        return transport.tree(new Call("GET", "/v1/history?window=" + encode(window)));
+    }
+
+    /** Whether timers are on time, and who waits for what. */
+    public JsonNode verdict() {
+        return transport.tree(new Call("GET", "/v1/verdict"));
+    }
+
     /** What each tenant uses, and its limits. */
     public List<JsonNode> tenants() {
         List<JsonNode> all = new ArrayList<>();

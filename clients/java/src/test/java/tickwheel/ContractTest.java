@@ -217,6 +217,8 @@ class ContractTest {
             case "target_resume" -> client.resumeTarget(target);
             case "target_reset" -> client.resetTarget(target);
             case "stats" -> client.stats();
+            case "history" -> client.history(given.get("window").asText());
+            case "verdict" -> client.verdict();
             case "tenants" -> client.tenants();
             case "cluster" -> client.cluster();
             case "cluster_drain" -> client.drainNode(given.get("node").asInt());
