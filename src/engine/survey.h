@@ -51,8 +51,8 @@ static inline bool survey_is_of_node(enum survey_kind kind)
     return kind >= SURVEY_WORKERS && kind != SURVEY_LIVE && kind != SURVEY_HELD;
 }
 
-/* True if nodes of version 0.1 do not know this kind. They answer a message with such a survey with
- * BAD_REQUEST. */
+/* True if nodes of an earlier version do not know this kind. They refuse a message that has one,
+ * which is reported as BAD_REQUEST. */
 static inline bool survey_is_recent(enum survey_kind kind)
 {
     return kind == SURVEY_DELIVERIES;
