@@ -98,6 +98,8 @@ class ClusterScriptTest(unittest.TestCase):
         self.assertEqual(shell(kill_broker + " && echo killed"), "killed\n")
         fourth = self.join(join)
         harness.wait_until(lambda: self.is_owned_by(show_second, "2", "3", "4"), 180, "partitions of the new node")
+        self.assertEqual(shell(drain + " && echo drained")[-8:], "drained\n")
+        harness.wait_until(lambda: self.is_owned_by(show_second, "3", "4"), 180, "the drained node owns nothing")
         for timer in ids:
             for _, url, _ in nodes[1:]:
                 harness.wait_until(lambda url=url, timer=timer: '"state":"scheduled"' in shell(
