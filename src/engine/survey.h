@@ -55,7 +55,7 @@ static inline bool survey_is_of_node(enum survey_kind kind)
  * which is reported as BAD_REQUEST. */
 static inline bool survey_is_recent(enum survey_kind kind)
 {
-    return kind == SURVEY_DELIVERIES;
+    return kind == SURVEY_DELIVERIES || kind == SURVEY_HELD;
 }
 
 static inline size_t survey_rows_max(enum survey_kind kind)

@@ -73,6 +73,11 @@ static void tally_gathered(struct call *call)
     if (tally->is_limited_)
         concurrency_leave(&call->api->tallies, caller_key(&call->caller));
     const enum error_code error = tally_failure(tally);
+    if (error == ERROR_BAD_REQUEST) { /* of a partition: without it no sum is right */
+        call_answer_error(call, ERROR_OVERLOADED,
+                          "A node of an earlier version has a part of the answer: upgrade it");
+        return;
+    }
     if (error) {
         call_answer_error(call, error, "");
         return;

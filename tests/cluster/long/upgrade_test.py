@@ -115,6 +115,9 @@ class UpgradeTest(unittest.TestCase):
             others = [other.number for other in self.nodes[upgraded + 1:]]
             self.assertEqual(sorted(page.get("missing", [])), others)
             self.assertEqual("run an earlier version" in said, bool(others), said)
+            status, _, verdict = node.daemon.call("GET", "/v1/verdict")
+            self.assertEqual((status, "earlier version" in verdict.get("detail", "")), (503, True) if others else (200, False),
+                             verdict)
         self.assertIn("/ok", json.dumps(self.deliveries(self.nodes[0])[0]))
         self.nodes[2].end(signal.SIGKILL)
         self.nodes[2].lose_the_disk()
