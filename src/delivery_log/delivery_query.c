@@ -104,8 +104,8 @@ static bool delivery_query_agrees(enum delivery_text text, struct bytes asked,
 
 bool delivery_query_wants(const struct delivery_query *query, const struct delivery_entry *entry)
 {
-    return (query->outcomes & 1u << entry->outcome) && entry->status >= query->status_min &&
-           entry->status <= query->status_max &&
+    return entry->ended_us >= query->since && (query->outcomes & 1u << entry->outcome) &&
+           entry->status >= query->status_min && entry->status <= query->status_max &&
            delivery_query_agrees(DELIVERY_TEXT_timer, query->timer, entry) &&
            delivery_query_agrees(DELIVERY_TEXT_key, query->key, entry) &&
            delivery_query_agrees(DELIVERY_TEXT_target, query->target, entry) &&

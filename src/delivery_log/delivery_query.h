@@ -22,7 +22,7 @@ struct delivery_query {
     struct bytes timer, key, target, origin;
     unsigned outcomes; /* a bit for each enum run_outcome */
     uint16_t status_min, status_max;
-    uint64_t since;  /* least stamp */
+    uint64_t since;  /* least time of the end, which is at most the stamp; in us since 1970 */
     uint64_t before; /* stamps at and above are left out; UINT64_MAX for the newest */
     uint32_t limit;  /* maximum number of entries, up to DELIVERY_QUERY_COUNT_MAX */
     /* The answer. */
@@ -50,7 +50,7 @@ bool delivery_query_decode(struct bytes bytes, struct delivery_query *ret_query)
  * hash in it. */
 enum delivery_index delivery_query_index(const struct delivery_query *query, uint32_t *ret_hash);
 
-/* True if the entry answers the question, whatever its stamp. */
+/* True if the entry answers the question, if it comes before `before`. */
 bool delivery_query_wants(const struct delivery_query *query, const struct delivery_entry *entry);
 
 /* True if nothing can be added to the answer: it is at a limit, or memory is out. */

@@ -10,7 +10,7 @@ enum { ROUNDS = 8, STEPS = 400, TENANTS = 3, ENTRIES = 100000, TEXT = 16 };
 
 struct ring_model_entry {
     unsigned timer, key, target, origin, status, outcome;
-    uint64_t stamp;
+    uint64_t stamp, ended_us;
 };
 
 struct ring_model {
@@ -58,6 +58,7 @@ static void model_add(struct ring_model *model)
     if (random_below(&model->random, 50) == 0)
         model->clock_us -= 20000;
     added->stamp = model->clock_us > tenant->last_stamp ? model->clock_us : tenant->last_stamp + 1;
+    added->ended_us = model->clock_us;
     tenant->last_stamp = added->stamp;
     const struct delivery_entry entry = {
         .ended_us = model->clock_us,
@@ -79,7 +80,7 @@ static bool model_wants(const struct ring_model_entry *asked, const struct deliv
            (!asked->target || asked->target == entry->target) &&
            (!asked->origin || asked->origin == entry->origin) &&
            (query->outcomes & 1u << entry->outcome) && entry->status >= query->status_min &&
-           entry->status <= query->status_max && entry->stamp >= query->since;
+           entry->status <= query->status_max && entry->ended_us >= query->since;
 }
 
 static unsigned model_maybe(struct ring_model *model, unsigned max)

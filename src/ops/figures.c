@@ -308,12 +308,14 @@ static void figures_join(struct figures_point *point, const struct figures_point
 
 void figures_add(struct figures *figures, struct wall now, const struct figures_point *sample)
 {
-    const struct wall last = {now.ms ? now.ms - 1 : 0}; /* the last instant of the sample */
+    /* A sample belongs to the step in which its middle lies: it may be taken a little late. */
+    const uint64_t half_ms = sample->span_ms / 2;
+    const struct wall middle = {now.ms > half_ms ? now.ms - half_ms : 0};
 
     pthread_mutex_lock(&figures->lock);
     for (enum figures_window window = 0; window < FIGURES_WINDOWS; window++) {
-        const struct wall begin = figures_begin(window, last);
-        const size_t place = figures_place(window, last);
+        const struct wall begin = figures_begin(window, middle);
+        const size_t place = figures_place(window, middle);
 
         if (figures->points[place].at.ms != begin.ms)
             figures->points[place] = (struct figures_point){.at = begin};

@@ -117,8 +117,8 @@ static void joins_samples_to_points(void **state)
 {
     struct figures_test *test = *state;
 
-    for (uint64_t i = 1; i <= 720; i++)
-        figures_test_add(test, wall_add(noon, i * FIGURES_STEP_MS), i == 400 ? 7 : 1);
+    for (uint64_t i = 1; i <= 720; i++) /* some of them late */
+        figures_test_add(test, wall_add(noon, i * FIGURES_STEP_MS + i % 5), i == 400 ? 7 : 1);
     const struct wall end = {noon.ms + 2 * HOUR_MS - 1};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(figures_test_read(test, FIGURES_HOUR, end), 360);

@@ -159,7 +159,7 @@ class WaysTest(DashboardCase):
             self.browser.run(axe)
             self.go("timers")
             if width > 600:
-                self.sees("No timers yet")
+                self.sees("You have no timers yet")
                 self.axe_finds_nothing(f"first steps, {scheme}")
                 self.create(target="queue:x", every="1d", key="nightly")
             self.see("document.querySelector('input[data-pick]')", "a timer")
@@ -376,15 +376,15 @@ class WaysTest(DashboardCase):
     def test_first_steps(self):
         """Goal: a daemon without timers shows how to make one, with its own address. Method: the line is run as it stands."""
         self.browser.open(self.url)
-        self.sees("No timers yet")
+        self.sees("You have no timers yet")
         line = self.browser.run("document.querySelector('.start pre').innerText")
         self.assertIn(f"http://127.0.0.1:{self.daemon.port}/v1/timers", line)
         self.assertEqual(self.browser.run(
             "[...document.querySelectorAll('.start pre')].every((pre) => pre.textContent.includes(location.origin))"), True)
         self.go("timers")
-        self.sees("No timers yet")
+        self.sees("You have no timers yet")
         self.run_command(line)
-        self.see("document.querySelectorAll('tbody tr').length === 1 && !document.querySelector('main').innerText.includes('No timers yet')",
+        self.see("document.querySelectorAll('tbody tr').length === 1 && !document.querySelector('main').innerText.includes('You have no timers yet')",
                  "the timer")
 
     # proves: dashboard

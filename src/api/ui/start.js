@@ -16,7 +16,7 @@ function waysOf(url) {
   ];
 }
 
-const shown = () => h("section", {class: "start"}, h("h2", {}, "No timers yet"),
+const shown = () => h("section", {class: "start"}, h("h2", {}, "You have no timers yet"),
   h("p", {}, "Make the first one from here, or with the ", h("a", {href: "#/new"}, "form"), ". It is due 30 seconds later, in the queue hello."),
   waysOf(location.origin + urlOf("")).map(([name, lines], i) => h("details", {name: "way", open: i === 0},
     h("summary", {}, name), h("pre", {tabindex: "0"}, lines), action("Copy", () => navigator.clipboard.writeText(lines), "plain"))));
