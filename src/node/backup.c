@@ -8,16 +8,49 @@
 #include "node/backup_record.h"
 #include "node/node_state.h"
 #include "sys/clock.h"
+#include "sys/files.h"
 #include "sys/process.h"
 
 #include <stdio.h>
 
-static enum error_code backup_copy(struct node *node, struct node_backup *backup)
+enum { NAME_TRIES = 60 };
+
+/* Gives the backup a name that the folder does not have: another daemon may have made one in the
+ * same second. */
+static enum error_code backup_choose(const struct backup_place *place, struct node_backup *backup)
+{
+    enum error_code code = ERROR_BACKUP_EXISTS;
+    char path[PATH_MAX];
+
+    for (int i = 0; i < NAME_TRIES && code; i++) {
+        backup_name(wall_add(backup->at, (uint64_t)i * 1000), backup->name);
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", place->backups, backup->name) >=
+            sizeof(path))
+            return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
+        if (!backup->keep || !files_exists(path))
+            code = ERROR_NONE;
+    }
+    return code ? error_set(&backup->error, code, "%s is there already", path) : code;
+}
+
+/* Locks the folder of backups, because daemons that share it must not take each other's partial
+ * ones for theirs. Waits for the end of another one's backup. */
+static enum error_code backup_lock(const struct backup_place *place, int *ret_lock,
+                                   struct error *ret_error)
+{
+    enum error_code code = files_make_folder(place->backups, ret_error);
+
+    return code ? code
+                : files_lock_folder(place->backups, FILES_LOCK_WHEN_FREE, ret_lock, ret_error);
+}
+
+static enum error_code backup_copy_locked(struct node *node, struct node_backup *backup)
 {
     const struct backup_place place = {node->config->data_folder, node->config->backup_folder};
     char partial[PATH_MAX];
 
-    backup_name(backup->at, backup->name);
+    if (backup_choose(&place, backup))
+        return backup->error.code;
     if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", place.backups,
                          backup->name) >= sizeof(backup->folder))
         return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
@@ -33,6 +66,19 @@ static enum error_code backup_copy(struct node *node, struct node_backup *backup
     else if (backup->keep)
         backup->prune_error.code = backup_record_prune(&place, backup->name, backup->keep,
                                                        &backup->removed, &backup->prune_error);
+    return code;
+}
+
+static enum error_code backup_copy(struct node *node, struct node_backup *backup)
+{
+    const struct backup_place place = {node->config->data_folder, node->config->backup_folder};
+    int lock = -1;
+    enum error_code code = backup_lock(&place, &lock, &backup->error);
+
+    if (code)
+        return code;
+    code = backup_copy_locked(node, backup);
+    files_unlock(lock);
     return code;
 }
 

@@ -20,6 +20,7 @@ struct backup_plan {
     bool is_on;   /* false without backup_cron */
     struct cron cron;
     struct wall next;       /* when the next backup is due; WALL_NEVER while it is unknown */
+    struct wall from;       /* time of which that is the next */
     bool is_running;        /* whether `run` was started and its end was not seen */
     atomic_bool has_ended;  /* set by the backup's thread */
     struct node_backup run; /* the last planned backup */

@@ -73,6 +73,7 @@ static enum error_code backup_plan_next(struct node *node, struct wall from,
         zones_get(node->zones, bytes_of(node->config->backup_timezone), &zone, ret_error);
 
     plan->next = code ? WALL_NEVER : cron_next(&plan->cron, zone, CRON_DST_SHIFT, from);
+    plan->from = from;
     return code;
 }
 
@@ -112,7 +113,7 @@ static bool backup_plan_is_known(struct node *node, struct wall now,
 {
     struct backup_plan *plan = &node->backups.plan;
 
-    if (plan->next.ms != WALL_NEVER.ms)
+    if (plan->next.ms != WALL_NEVER.ms && plan->from.ms <= now.ms) /* the clock was not set back */
         return true;
     const struct backup_place place = {node->config->data_folder, node->config->backup_folder};
     const struct wall latest = backup_record_latest(&place);

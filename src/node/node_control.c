@@ -91,6 +91,26 @@ static void node_control_on_trim(void *context, uint64_t before)
     log_trim(control->log, before, NULL); /* if it fails, the next trim covers these records */
 }
 
+/* True if the node is drained and another one that is not can own its partitions. When only
+ * drained nodes are left, they serve. */
+static bool node_control_is_drained(const struct node_control *control)
+{
+    const struct roster *roster = control_roster(control->control);
+    struct node_holds *holds = &control->node->holds;
+    const uint32_t self = control->node->config->cluster_node_id;
+
+    if (!node_holds_is_drained(holds, self))
+        return false;
+    for (size_t i = 0; i < roster_count(roster); i++) {
+        const struct roster_member *member = roster_at(roster, i);
+
+        if (member->node != self && member->weight > 0 && roster_is_alive(roster, member) &&
+            !node_holds_is_drained(holds, member->node))
+            return true;
+    }
+    return false;
+}
+
 static void node_control_on_note(void *context, struct roster_note *note)
 {
     struct node_control *control = context;
@@ -105,7 +125,7 @@ static void node_control_on_note(void *context, struct roster_note *note)
     note->zone = bytes_of(node->config->cluster_zone);
     /* a node whose disk fails, or that is drained, gives up its partitions like one that stops */
     const bool gives_up = storage_health_gives_up(&node->disk, instant_boot_now()) ||
-                          node_holds_is_drained(&node->holds, node->config->cluster_node_id);
+                          node_control_is_drained(control);
     note->weight = gives_up ? 0 : (uint16_t)node->config->cluster_weight;
     note->load = node_control_load(control);
     for (uint16_t i = 0; i < node->partition_count; i++)

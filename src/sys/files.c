@@ -492,7 +492,12 @@ enum error_code files_lock_folder(const char *path, enum files_lock kind, int *r
 
     if (fd < 0)
         return files_failed(ret_error, "open folder", path);
-    if (flock(fd, (kind == FILES_LOCK_SHARED ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
+    const int how = (kind == FILES_LOCK_SHARED ? LOCK_SH : LOCK_EX) |
+                    (kind == FILES_LOCK_WHEN_FREE ? 0 : LOCK_NB);
+    int failed;
+    while ((failed = flock(fd, how)) != 0 && errno == EINTR)
+        continue;
+    if (!failed) {
         *ret_lock = fd;
         return ERROR_NONE;
     }

@@ -104,6 +104,7 @@ enum error_code files_sync_folder_of(const char *path, struct error *ret_error);
 enum files_lock {
     FILES_LOCK_SHARED,    /* other processes may also have it as shared */
     FILES_LOCK_EXCLUSIVE, /* no other process may have it */
+    FILES_LOCK_WHEN_FREE, /* exclusive; waits until no other process has it */
 };
 
 /* Locks a folder without changing it, until files_unlock or the end of the process. Returns

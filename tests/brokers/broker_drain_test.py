@@ -104,6 +104,12 @@ class DrainTest(unittest.TestCase):
                 done = self.run_cli(asked, "drain", "1", code=FAILED)
                 self.assertIn("Node 1 is the last that takes partitions", done.err)
             self.await_shares([first], "one has all still")
+            # Drained nodes serve when there is no other.
+            first.end(signal.SIGKILL)
+            self.await_shares([second, third], "drained nodes serve")
+            self.await_answers(second, timers)
+            first.start()
+            self.await_shares([first], "one has all again")
             done = self.run_cli(second, "undrain", "2")
             self.assertEqual(done.out, "node 2 takes its share of the partitions again\n")
             self.run_cli(first, "undrain", "3")

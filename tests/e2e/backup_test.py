@@ -107,7 +107,7 @@ class BackupTest(unittest.TestCase):
         """Makes one, in a second of its own."""
         def made():
             status, _, body = daemon.call("POST", "/v1/admin/backup")
-            if status == 409 and body["type"] == PROBLEM + "backup-exists":
+            if status == 409 and body["type"] in (PROBLEM + "backup-exists", PROBLEM + "backup-runs"):
                 return None
             self.assertEqual(status, 201, body)
             return body
@@ -240,6 +240,18 @@ class BackupTest(unittest.TestCase):
                         restored], check=True, capture_output=True)
         daemon = self.start(restored)
         self.assert_holds(daemon, {timer["id"]: timer["version"] for timer in made}, set())
+
+    # proves: backup-planned
+    def test_two_daemons_share_a_folder(self):
+        """Both are due in the same seconds; each deletes its own only."""
+        daemons = [self.start(os.path.join(self.room, name), "--backup-folder", self.backups, "--backup-cron", "* * * * * *",
+                              "--backup-keep", "2") for name in ("one", "two")]
+        harness.wait_until(lambda: all(daemon.output().count("event=backup_made") >= 5 for daemon in daemons), 60,
+                           "five backups each")
+        for daemon in daemons:
+            self.assertEqual(daemon.signal(signal.SIGTERM), 0)
+            self.assertNotIn("event=backup_failed", daemon.output())
+        self.assertEqual(len(self.whole()), 4)
 
     # proves: backup-partial
     def test_a_kill_in_the_middle_leaves_whole_ones_only(self):
