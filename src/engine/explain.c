@@ -23,6 +23,14 @@ static void explain_on_disk(const struct engine *engine, const struct timer *tim
     explained->read_at.ms = timer->at.ms > ahead_ms ? timer->at.ms - ahead_ms : 0;
 }
 
+/* True if the attempt whose lateness is kept was put off before it began: the breaker was open when
+ * it was handed out. Its number is then that of the attempt that is still to come. */
+static bool explain_is_of_no_attempt(const struct history_entry *kept, const struct timer *timer)
+{
+    return !timer_is_final(timer->state) && kept->lateness.attempt > timer->attempts &&
+           kept->carry.base.ms == history_base(timer).ms;
+}
+
 void explain_timer(struct engine *engine, const struct entry *entry,
                    struct explained *ret_explained)
 {
@@ -31,7 +39,7 @@ void explain_timer(struct engine *engine, const struct entry *entry,
 
     assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_LOADING);
     *ret_explained = (struct explained){.now = engine->now, .until = WALL_NEVER};
-    if (kept)
+    if (kept && (entry->phase == ENTRY_INFLIGHT || !explain_is_of_no_attempt(kept, timer)))
         ret_explained->lateness = kept->lateness;
     struct tw_wheel_place place;
     if (timer_is_final(timer->state)) {

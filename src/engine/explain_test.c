@@ -221,6 +221,7 @@ static void test_path_is_left_alone(void **state)
                                                  .retry_after_ms = 2000});
         struct explained explained = explain(&fixture, &id, ERROR_NONE);
         assert_int_equal(explained.place, PLACE_WHEEL);
+        assert_int_equal(explained.lateness.attempt, 0); /* no attempt began */
         struct command get = {.kind = COMMAND_GET, .id = id};
         fixture_command(&fixture, &get);
         const uint64_t next_ms = get.timer->at.ms - START.ms;
