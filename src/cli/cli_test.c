@@ -111,6 +111,14 @@ static void durations_become_times(void **state)
     assert_int_equal(cli_test_read("list", argv, &options, &error), ERROR_NONE);
     cli_options_settle_times(&options, (struct wall){1});
     assert_string_equal(cli_options_value(&options, CLI_FLAG_AFTER), "1970-01-01T00:00:00.000Z");
+    for (size_t i = 0; i < 2; i++) { /* what is asked about has ended: never a time to come */
+        char *since[] = {TEXT("--since"), i ? TEXT("-1h") : TEXT("1h"), NULL};
+
+        assert_int_equal(cli_test_read("log", since, &options, &error), ERROR_NONE);
+        cli_options_settle_times(&options, (struct wall){7200000});
+        assert_string_equal(cli_options_value(&options, CLI_FLAG_SINCE),
+                            "1970-01-01T01:00:00.000Z");
+    }
 }
 
 static void flags_may_be_cut_short_while_unique(void **state)

@@ -275,11 +275,12 @@ void cli_options_settle_times(struct cli_options *options, struct wall now)
     for (size_t i = 0; i < options->given_count; i++) {
         struct cli_option *option = &options->given[i];
         const char *value = CLI_FLAGS[option->flag].value;
-        const bool is_past = value && *option->value == '-';
+        const bool has_dash = value && *option->value == '-';
+        const bool is_past = has_dash || option->flag == CLI_FLAG_SINCE;
         uint64_t ms;
 
         if (!value || strcmp(value, "TIME") != 0 ||
-            duration_parse(bytes_of(option->value + is_past), &ms, NULL) != ERROR_NONE)
+            duration_parse(bytes_of(option->value + has_dash), &ms, NULL) != ERROR_NONE)
             continue;
         const uint64_t past = now.ms > ms ? now.ms - ms : 0;
         rfc3339_format(is_past ? (struct wall){past} : wall_add(now, ms), option->time);

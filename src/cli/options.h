@@ -70,7 +70,7 @@ enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **a
                                  struct cli_options *ret_options, struct error *ret_error);
 
 /* Replaces each duration that was given for a TIME by a time: the duration after now, or before now
- * if a dash precedes it. Other values stay as they are. */
+ * if a dash precedes it or the flag is --since. Other values stay as they are. */
 void cli_options_settle_times(struct cli_options *options, struct wall now);
 
 /* Returns the last value of a flag; "" for a switch that was given; NULL if it was not given. */
