@@ -29,7 +29,7 @@ struct attempts {
     /* `seen`: ids of the deliveries in the previous answer, each with a newline after it */
     struct buffer rows, seen;
     struct wall newest;
-    bool has_head, is_following, has_told_missing;
+    bool has_head, has_rows, is_following, has_told_missing;
 };
 
 static void attempts_append_filters(struct cli *cli, struct buffer *path)
@@ -128,6 +128,7 @@ static void attempts_print(struct attempts *attempts, enum attempts_order order)
     struct bytes rest = buffer_bytes(&attempts->rows), row;
     struct screen_table table;
 
+    attempts->has_rows = attempts->has_rows || rest.size;
     screen_table_init(&table, ATTEMPTS_COLUMNS);
     for (size_t i = 0; i < ATTEMPTS_COLUMNS && !attempts->has_head; i++)
         screen_table_add(&table, SCREEN_BOLD, bytes_of(heads[i]));
@@ -273,6 +274,8 @@ enum cli_exit attempts_run(struct cli *cli)
         code = attempts_follow(&attempts, since);
     else if (!code)
         code = attempts_read(&attempts, since, limit);
+    if (!code && !attempts.is_following && !attempts.has_rows)
+        lists_hint_origin(cli);
     buffer_deinit(&attempts.rows);
     buffer_deinit(&attempts.seen);
     return code;

@@ -34,6 +34,9 @@ static void dead_show_groups(struct cli *cli, struct bytes answer)
     screen_table_deinit(&table);
     if (!cli_is_true(cli_member(answer, "complete")))
         buffer_append_text(&cli->out, "There are more dead letters than a call counts.\n");
+    cli_list_init(&groups, cli_member(answer, "groups"));
+    if (!cli_list_next(&groups, &group))
+        lists_hint_origin(cli);
 }
 
 static enum cli_exit dead_groups(struct cli *cli)
@@ -125,6 +128,8 @@ static enum cli_exit dead_repeat(struct cli *cli, const char *done,
         json_put_number(&counts, "failed", failed);
         json_close(&counts, '}');
         lists_show_counts(cli, buffer_bytes(&counts));
+        if (!code && sum + failed == 0)
+            lists_hint_origin(cli);
         buffer_deinit(&counts);
     }
     return code ? code : failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;

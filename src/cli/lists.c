@@ -10,6 +10,7 @@
 #include "sys/process.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define LISTS_TERMINAL_LIMIT 100  /* maximum rows of a list on a terminal, without --limit */
@@ -176,6 +177,26 @@ void lists_append_filters(struct cli *cli, struct buffer *path)
         while ((value = cli_options_next(&cli->options, filters[i].flag, &cursor)))
             cli_append_query(path, filters[i].name, bytes_of(value));
     }
+}
+
+void lists_hint_origin(struct cli *cli)
+{
+    const char *target = cli_flag(cli, CLI_FLAG_TARGET);
+    const char *host = target ? strstr(target, "://") : NULL;
+    const size_t size = host ? strcspn(host + 3, "/?") : 0;
+
+    if (size && (host[3 + size] == '\0' || strcmp(host + 3 + size, "/") == 0))
+        cli_complain(CLI_EXIT_DONE,
+                     "nothing has exactly the target %s; --origin %.*s selects every path", target,
+                     (int)(host + 3 + size - target), target);
+}
+
+void lists_hint_log(struct cli *cli)
+{
+    const char *key = cli_flag(cli, CLI_FLAG_KEY);
+
+    if (key)
+        cli_complain(CLI_EXIT_NOT_FOUND, "earlier deliveries: tickwheel log --key %s", key);
 }
 
 /* If a page is not full, shows on the terminal how far the search has got. Clears that line when
@@ -371,6 +392,8 @@ static enum cli_exit lists_print(struct cli *cli, const char *place, uint64_t li
     }
     if (!code && !cli_flush(cli))
         code = CLI_EXIT_FAILED;
+    if (!code && pages.left == limit && !is_watched)
+        lists_hint_origin(cli);
     if (!code && !pages.is_over && !cli_flag(cli, CLI_FLAG_LIMIT) && !is_watched)
         cli_complain(CLI_EXIT_DONE, "there are more: --limit 1000 shows them");
     lists_pages_deinit(&pages);

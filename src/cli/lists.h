@@ -53,6 +53,12 @@ enum cli_exit lists_ask_and_name(struct cli *cli, struct buffer *path, const cha
  * Returns CLI_EXIT_FAILED if there are failures. */
 enum cli_exit lists_show_counts(struct cli *cli, struct bytes answer);
 
+/* If --target names an origin alone, says that it selected nothing, and which flag does. */
+void lists_hint_origin(struct cli *cli);
+
+/* Says where the deliveries of a key are that no timer has any more. */
+void lists_hint_log(struct cli *cli);
+
 /* Counts the timers that the filters select. */
 enum cli_exit lists_count(struct cli *cli, const char *place, uint64_t *ret_count);
 

@@ -278,6 +278,8 @@ static enum cli_exit plan_append_id_of_key(struct cli *cli, struct buffer *id)
         body = cli_member(body, "timer");
     if (!code && answer.status != 200 && answer.status != 410)
         code = cli_complain_of(&answer);
+    if (code == CLI_EXIT_NOT_FOUND)
+        lists_hint_log(cli);
     cli_append_value(id, cli_member(body, "id"));
     cli_answer_deinit(&answer);
     buffer_deinit(&path);

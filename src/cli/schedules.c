@@ -219,10 +219,14 @@ enum cli_exit schedules_runs(struct cli *cli)
     struct buffer path;
 
     buffer_init(&path);
-    const enum cli_exit code =
+    enum cli_exit code =
         fields_append_place(cli, &path, 0, cli_flag(cli, CLI_FLAG_KEY) ? "" : "/runs");
-    if (!code)
-        return lists_ask_and_show(cli, &path, schedules_show_runs);
-    buffer_deinit(&path);
+    if (code) {
+        buffer_deinit(&path);
+        return code;
+    }
+    code = lists_ask_and_show(cli, &path, schedules_show_runs);
+    if (code == CLI_EXIT_NOT_FOUND)
+        lists_hint_log(cli);
     return code;
 }

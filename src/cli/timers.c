@@ -34,6 +34,8 @@ static enum cli_exit timers_exchange(struct cli *cli, const char *method, struct
         *cli->options.arguments[0] && !cli_flag(cli, CLI_FLAG_KEY))
         cli_complain(code, "if \"%s\" is a key, write --key %s", cli->options.arguments[0],
                      cli->options.arguments[0]);
+    if (code == CLI_EXIT_NOT_FOUND && answer.status == 404 && strcmp(method, "GET") == 0)
+        lists_hint_log(cli);
     cli_answer_deinit(&answer);
     return code;
 }

@@ -110,6 +110,12 @@ class DeliveriesTest(daemon_case.DaemonCase):
         shown = [json.loads(line) for line in command_line.run("log", "-o", "json", env=env).out.splitlines()]
         self.assertEqual(shown, self.deliveries())
         self.assertNotEqual(command_line.run("log", "--status", "9", env=env).code, 0)
+        for verb in (("log",), ("list",), ("dead", "list"), ("dead", "groups"), ("dead", "redrive", "--yes")):
+            done = command_line.run(*verb, "--target", self.receiver.url(""), env=env)
+            self.assertEqual(done.code, 0, done.err)
+            self.assertIn(f"--origin {self.receiver.url('').rstrip('/')} selects every path", done.err)
+        for verb in ("get", "explain", "runs"):
+            self.assertIn("tickwheel log --key order:9", command_line.run(verb, "--key", "order:9", env=env).err)
         follower = command_line.Terminal("log", "--follow", "-o", "keys", env=env)
         follower.expect("order:7\r\norder:7\r\norder:7\r\norder:8\r\n")
         for key in range(20):
