@@ -160,6 +160,42 @@ static bool zones_find(const struct zones *zones, const char *name, size_t *ret_
     return false;
 }
 
+/* True if the folder has a zone of this name. */
+static bool zones_has(const struct zones *zones, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat info;
+
+    return (size_t)snprintf(path, sizeof(path), "%s/%s", zones->folder, name) < sizeof(path) &&
+           stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* Finds the zone that is meant by a name in small letters or without its region, such as
+ * "new_york". Returns false if there is none. */
+static bool zones_guess(const struct zones *zones, const char *name,
+                        char ret_guess[2 * ZONE_NAME_SIZE_MAX])
+{
+    static const char *const regions[] = {"",          "Africa/",    "America/", "Asia/",
+                                          "Atlantic/", "Australia/", "Europe/",  "Indian/",
+                                          "Pacific/",  "Antarctica/"};
+    const size_t count = strchr(name, '/') ? 1 : sizeof(regions) / sizeof(*regions);
+    char word[ZONE_NAME_SIZE_MAX + 1];
+    bool is_first = true;
+
+    snprintf(word, sizeof(word), "%s", name);
+    for (char *at = word; *at; at++) {
+        if (is_first && *at >= 'a' && *at <= 'z')
+            *at = (char)(*at - 'a' + 'A');
+        is_first = *at == '/' || *at == '_' || *at == '-';
+    }
+    for (size_t i = 0; i < count; i++) {
+        snprintf(ret_guess, 2 * ZONE_NAME_SIZE_MAX, "%s%s", regions[i], word);
+        if (strcmp(ret_guess, name) != 0 && zones_has(zones, ret_guess))
+            return true;
+    }
+    return false;
+}
+
 /* Finds the file of a name: its own, or that of the present name of an old one. */
 static enum error_code zones_locate(const struct zones *zones, const char *name, char *ret_path,
                                     struct zones_file *ret_file, struct error *ret_error)
@@ -178,6 +214,10 @@ static enum error_code zones_locate(const struct zones *zones, const char *name,
         }
         /* A folder such as "Europe" is no zone, nor is a file whose reading could wait. */
     }
+    char guess[2 * ZONE_NAME_SIZE_MAX];
+    if (zones_guess(zones, name, guess))
+        return error_set(ret_error, ERROR_INVALID, "there is no time zone %s: did you mean %s?",
+                         name, guess);
     return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
 }
 

@@ -96,7 +96,9 @@ static void refuses_what_is_no_zone(void **state)
         const char *name, *reason;
     } cases[] = {
         {"Europe/Atlantis", "there is no time zone Europe/Atlantis"},
-        {"europe/berlin", "there is no time zone europe/berlin"},
+        {"europe/berlin", "there is no time zone europe/berlin: did you mean Europe/Berlin?"},
+        {"Berlin", "there is no time zone Berlin: did you mean Europe/Berlin?"},
+        {"new_york", "there is no time zone new_york: did you mean America/New_York?"},
         {"Europe", "there is no time zone Europe"},
         {"UTC/UTC", "there is no time zone UTC/UTC"},
         {"leapseconds", "not a time zone file: it does not begin with TZif"},

@@ -140,17 +140,33 @@ static void run_read_terminal(struct cli *cli)
 
 /* ---- the run ---- */
 
+/* Returns the verb for a word that other programs have for it; NULL for other words. */
+static const char *run_verb_of_word(const char *word)
+{
+    static const char *const words[][2] = {
+        {"create", "add"},    {"new", "add"},       {"delete", "cancel"}, {"remove", "cancel"},
+        {"rm", "cancel"},     {"ls", "list"},       {"show", "get"},      {"describe", "get"},
+        {"update", "change"}, {"status", "health"}, {"ping", "health"},   {"logs", "log"},
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (strcmp(words[i][0], word) == 0)
+            return words[i][1];
+    return NULL;
+}
+
 static enum cli_exit run_refuse_verb(const char *name)
 {
     struct nearest nearest = nearest_to(bytes_of(name));
+    const char *other = run_verb_of_word(name);
 
     if (*name == '-')
         return cli_complain(CLI_EXIT_USAGE, "there is no verb; tickwheel help lists them");
     for (size_t i = 0; i < CLI_VERB_COUNT; i++)
         nearest_try(&nearest, CLI_VERBS[i].name);
-    if (nearest.name)
+    if (other || nearest.name)
         return cli_complain(CLI_EXIT_USAGE, "\"%s\" is no verb: did you mean %s?", name,
-                            nearest.name);
+                            other ? other : nearest.name);
     return cli_complain(CLI_EXIT_USAGE, "\"%s\" is no verb; tickwheel help lists them", name);
 }
 

@@ -634,6 +634,9 @@ class Mistakes(CommandLine):
         for arguments, code, words in (
                 (("frobnicate",), USAGE, '"frobnicate" is no verb; tickwheel help lists them'),
                 (("cancle", "x"), USAGE, '"cancle" is no verb: did you mean cancel?'),
+                (("delete", "x"), USAGE, '"delete" is no verb: did you mean cancel?'),
+                (("ls",), USAGE, '"ls" is no verb: did you mean list?'),
+                (("status",), USAGE, '"status" is no verb: did you mean health?'),
                 (("help", "lsit"), USAGE, "did you mean list?"),
                 (("list", "--lable", "a:b"), USAGE, '--lable is no flag of "list": did you mean --label?'),
                 (("add", "30m"), USAGE, "add needs WHEN and TARGET, as: tickwheel add 30m log:hello"),
