@@ -65,7 +65,7 @@ func (c *Client) Extend(ctx context.Context, queue string, lease time.Duration, 
 	return c.receipts(ctx, queue, "extend", map[string]any{"receipts": receipts, "lease": lease.Milliseconds()})
 }
 
-// Dead calls found for each dead letter that matches, those that died first at the front, until it
+// Dead calls found for each dead letter that matches, oldest first, until it
 // returns false.
 func (c *Client) Dead(ctx context.Context, filter Filter, found func(*Timer) bool) error {
 	return pages(ctx, c, "/v1/dead", "timers", filter.query(), found)

@@ -387,9 +387,16 @@ static void distances_are_rounded(void **state)
         uint64_t ms;
         const char *text;
     } distances[] = {
-        {0, "in 0s"},          {999, "in 999ms"},       {2932, "in 3s"},      {572400, "in 9m32s"},
-        {1799996, "in 30m"},   {35990000, "in 10h"},    {36000000, "in 10h"}, {90000000, "in 1d1h"},
-        {863999999, "in 10d"}, {8640000000, "in 100d"},
+        {0, "now"},
+        {999, "in 999ms"},
+        {2932, "in 3s"},
+        {572400, "in 9m32s"},
+        {1799996, "in 30m"},
+        {35990000, "in 10h"},
+        {36000000, "in 10h"},
+        {90000000, "in 1d1h"},
+        {863999999, "in 10d"},
+        {8640000000, "in 100d"},
     };
 
     for (size_t i = 0; i < sizeof(distances) / sizeof(*distances); i++) {

@@ -124,7 +124,7 @@ void screen_append_distance(struct buffer *out, struct wall now, struct wall the
     char text[DURATION_TEXT_SIZE];
 
     duration_format_rough(ms, text);
-    buffer_printf(out, then.ms < now.ms ? "%s ago" : "in %s", text);
+    buffer_printf(out, ms == 0 ? "now" : then.ms < now.ms ? "%s ago" : "in %s", text);
 }
 
 void screen_append_local(struct buffer *out, const struct zone *zone, struct wall at)

@@ -203,7 +203,7 @@ class Plans(CommandLine):
         timer = self.create(target="queue:a", after=0)
         harness.wait_until(lambda: self.ask("explain", timer["id"])[0]["lateness"]["late_ms"] > 100, 20, "it waits")
         shown = self.run_cli("explain", timer["id"]).out
-        self.assertIn("No worker has leased it from queue:", shown)
+        self.assertIn("No worker asks for items of queue:", shown)
         self.assertRegex(shown, r"(?m)^worker +\d+ ms +\u2588")
         self.run_cli("explain", "nosuch", code=NOT_FOUND)
         self.run_cli("explain", code=USAGE)

@@ -686,7 +686,7 @@ class DashboardTest(DashboardCase):
         self.see("document.querySelector('figure:nth-of-type(3) .pointed')", "where the pointer is")
         self.see("/Pending\\s+3/.test(document.body.innerText)", "a card")
         self.assertNotIn("Breakers open", self.text())
-        self.see("document.querySelector('.waits')?.innerText.includes('No worker has leased it from queue:idle.')", "who waits")
+        self.see("document.querySelector('.waits')?.innerText.includes('No worker asks for items of queue:idle.')", "who waits")
         self.browser.run("document.querySelector('.waits a').click()")
         self.see("location.hash === '#/queues/idle' && document.querySelector('h1').textContent", "where the link leads")
 

@@ -33,7 +33,7 @@ class VerdictTest(daemon_case.DaemonCase):
         held = self.create(target="queue:held", after=0)
         worker = self.await_line("worker", 2)
         self.assertEqual(worker["target"], "queue:mail")
-        self.assertRegex(worker["text"], r"^2 timers wait, the first for \d+s\. No worker has leased it from queue:mail\.$")
+        self.assertRegex(worker["text"], r"^2 timers wait, the first for \d+s\. No worker asks for items of queue:mail\.$")
         paused = self.await_line("paused", 1)
         self.assertRegex(paused["text"], r'^1 timer waits, for \d+s\. queue:held was paused \d+s ago \("moving "house""\), '
                                          r"until it is resumed\.$")
@@ -54,7 +54,7 @@ class VerdictTest(daemon_case.DaemonCase):
 
         env = command_line.environment(f"http://127.0.0.1:{self.daemon.port}")
         done = command_line.run("doctor", "--data", self.data, env=env)
-        self.assertIn("No worker has leased it from queue:mail.", done.out)
+        self.assertIn("No worker asks for items of queue:mail.", done.out)
         self.assertIn("timers wait, the first for", command_line.run("top", "--count", "1", env=env).out.split("\n")[1])
 
         self.call(200, "PUT", "/v1/admin/maintenance", {"note": "a new disk"})

@@ -592,7 +592,7 @@ export class Client {
 
   // ---- dead letters ----
 
-  /** Dead letters, those that died first at the front. */
+  /** Dead letters, oldest first. */
   dead(filter: DeadFilter = {}): AsyncGenerator<Timer> {
     return this.#pages<Timer>("/v1/dead", "timers", filters(filter));
   }

@@ -178,7 +178,7 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
                                 "catch_up_rate_max.");
         break;
     case WAIT_WORKER:
-        buffer_append_text(out, "No worker has leased it from ");
+        buffer_append_text(out, "No worker asks for items of ");
         explain_say_origin(out, view);
         buffer_append_text(out, ".");
         break;

@@ -1,7 +1,7 @@
 /*
  * explain_text.h - what holds a timer back and what made it late, in the words of those who ask.
  *
- *     explain_say(&view, &text);          It has been due for 3s. No worker has leased it from ...
+ *     explain_say(&view, &text);          It has been due for 3s. No worker asks for items of ...
  *     explain_say_detail(&view, &text);   In a dispatch queue, for the reason "worker".
  *
  * The first names the cause as people think of it: a receiver that fails, a pause, a queue without

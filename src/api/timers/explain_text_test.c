@@ -122,7 +122,7 @@ static void a_timer_that_waits(void **state)
         {WAIT_RATE, "https://shop.example gets only so many a second: target_rate_max."},
         {WAIT_CATCH_UP,
          "Of overdue timers only so many a second are delivered: catch_up_rate_max."},
-        {WAIT_WORKER, "No worker has leased it from https://shop.example."},
+        {WAIT_WORKER, "No worker asks for items of https://shop.example."},
         {WAIT_PAUSED, "https://shop.example is paused."},
         {WAIT_MAINTENANCE, "The operator holds all deliveries back: maintenance."},
         {WAIT_STOPPING, "The service is stopping, and begins no delivery."},
@@ -162,10 +162,10 @@ static void what_made_it_late(void **state)
     test.explained.lateness =
         (struct lateness){1, {[LATENESS_WORKER] = 4000, [LATENESS_WHEEL] = 2}};
     explain_text_test_is(
-        &test, NULL, "It has been due for 5s. No worker has leased it from https://shop.example.");
+        &test, NULL, "It has been due for 5s. No worker asks for items of https://shop.example.");
     test.explained.lateness.ms[LATENESS_DOWN] = 4500;
     explain_text_test_is(&test, NULL,
-                         "It has been due for 5s. No worker has leased it from "
+                         "It has been due for 5s. No worker asks for items of "
                          "https://shop.example. Attempt 1 is 9s late; most of it, 5s, came from "
                          "the service not running.");
     test.explained.place = PLACE_DISK;

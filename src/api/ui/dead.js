@@ -78,7 +78,7 @@ export async function dead(context) {
   const may = await mayChange();
   const groups = h("div", {});
   const picking = may && selection({path: "/v1/dead", parameters: filter, rows: () => list.rows(), done, signal});
-  const list = paged("/v1/dead", filter, "Dead letters, those that died first at the front", [
+  const list = paged("/v1/dead", filter, "Dead letters, oldest first", [
     picking && picking.column,
     {name: "Key", kind: "key", of: keyOf},
     {name: "Target", kind: "break", of: (timer) => timer.target},

@@ -379,7 +379,7 @@ class AsyncClient:
     def dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
              labels: Mapping[str, str] = {}, key_prefix: Optional[str] = None, key_contains: Optional[str] = None,
              page_size: Optional[int] = None) -> AsyncIterator[Timer]:
-        """Dead letters, those that died first at the front."""
+        """Dead letters, oldest first."""
         return self._pages("/v1/dead", "timers", Timer.from_json, _calls.filters(
             target=target, origin=origin, error=error, labels=labels, key_prefix=key_prefix, key_contains=key_contains,
             page_size=page_size))

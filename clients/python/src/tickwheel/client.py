@@ -375,7 +375,7 @@ class Client:
     def dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
              labels: Mapping[str, str] = {}, key_prefix: Optional[str] = None, key_contains: Optional[str] = None,
              page_size: Optional[int] = None) -> Iterator[Timer]:
-        """Dead letters, those that died first at the front."""
+        """Dead letters, oldest first."""
         return self._pages("/v1/dead", "timers", Timer.from_json, _calls.filters(
             target=target, origin=origin, error=error, labels=labels, key_prefix=key_prefix, key_contains=key_contains,
             page_size=page_size))

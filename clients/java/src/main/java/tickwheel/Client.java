@@ -663,7 +663,7 @@ public final class Client {
 
     // ---- dead letters ----
 
-    /** Dead letters, those that died first at the front. */
+    /** Dead letters, oldest first. */
     public Iterable<Timer> dead(Filter filter) {
         return () -> new Pages<>("/v1/dead", "timers", Timer.class, filter);
     }
