@@ -265,6 +265,22 @@ static void log_health(const struct service *service, const struct node_health *
     event_log_end(&line);
 }
 
+/* Warns of a maintenance that an earlier run, or the daemon that made the backup, has begun. */
+static void log_maintenance(const struct service *service)
+{
+    char note[NODE_NOTE_SIZE_MAX + 1];
+    struct event_log_line line;
+    size_t size;
+
+    if (!node_maintenance(service->node, note, &size))
+        return;
+    note[size] = '\0';
+    event_log_begin(&line, &service->log, EVENT_LOG_WARN, "maintenance");
+    event_log_text(&line, "note", note);
+    event_log_text(&line, "hint", "no delivery begins until: tickwheel maintenance end");
+    event_log_end(&line);
+}
+
 static void log_target(void *context, const struct target_status *status)
 {
     struct service *service = context;
@@ -523,6 +539,8 @@ static int run_until_signal(struct service *service, struct instant started)
             log_health(service, &health, started);
             snprintf(reason_logged, sizeof(reason_logged), "%s", health.reason);
         }
+        if (starts)
+            log_maintenance(service);
         if (starts) /* also if the disk is full, because due timers are still delivered */
             notify_send(&service->notify, "READY=1");
         was_ready = health.is_ready;

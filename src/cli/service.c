@@ -1,8 +1,10 @@
-/* service.c - the verbs about the daemon itself: health, backup, version. */
+/* service.c - the verbs about the daemon itself: health, backup, maintenance, version. */
 #include "base/json_write.h"
 #include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
+
+#include <string.h>
 
 /* Appends the version that the daemon reports; nothing if it reports none. */
 static void service_append_version(struct cli *cli)
@@ -18,6 +20,16 @@ static void service_append_version(struct cli *cli)
     screen_append(&cli->out, buffer_bytes(&text));
     buffer_deinit(&text);
     cli_answer_deinit(&answer);
+}
+
+static void service_append_detail(struct cli *cli, struct bytes body)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    cli_append_value(&text, cli_member(body, "detail"));
+    screen_append(&cli->out, buffer_bytes(&text));
+    buffer_deinit(&text);
 }
 
 enum cli_exit service_health(struct cli *cli)
@@ -47,8 +59,9 @@ enum cli_exit service_health(struct cli *cli)
         buffer_append_text(&cli->out, is_ready ? ": ready" : ": running, but not ready: ");
         if (is_ready)
             service_append_version(cli);
-        else
-            screen_append(&cli->out, cli_member(body, "detail"));
+        if (is_ready && cli_member(body, "detail").size)
+            buffer_append_text(&cli->out, "; ");
+        service_append_detail(cli, body);
         buffer_append_text(&cli->out, "\n");
     }
     cli_answer_deinit(&answer);
@@ -66,6 +79,56 @@ enum cli_exit service_backup(struct cli *cli)
     if (!code)
         lists_show(cli, buffer_bytes(&answer.body));
     cli_answer_deinit(&answer);
+    return code;
+}
+
+static void service_show_maintenance(struct cli *cli, struct bytes answer)
+{
+    const bool is_on = cli_is_true(cli_member(answer, "maintenance"));
+    struct buffer note;
+
+    buffer_init(&note);
+    cli_append_value(&note, cli_member(answer, "note"));
+    buffer_append_text(&cli->out, is_on ? "maintenance holds all deliveries back"
+                                        : "no maintenance: deliveries go on");
+    buffer_append_text(&cli->out, note.size ? ": " : "");
+    screen_append(&cli->out, buffer_bytes(&note));
+    buffer_append_text(&cli->out, "\n");
+    buffer_deinit(&note);
+}
+
+enum cli_exit service_maintenance(struct cli *cli)
+{
+    const char *act = cli->options.argument_count ? cli->options.arguments[0] : "";
+    const char *note = cli_flag(cli, CLI_FLAG_NOTE);
+    const bool begins = strcmp(act, "begin") == 0, ends = strcmp(act, "end") == 0;
+    struct cli_answer answer;
+    struct buffer body;
+
+    if (*act && !begins && !ends)
+        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is none of: begin, end", act);
+    if (note && !begins)
+        return cli_complain(CLI_EXIT_USAGE, "--note is for maintenance begin");
+    buffer_init(&body);
+    if (begins) {
+        json_open(&body, NULL, '{');
+        if (note)
+            json_put_text(&body, "note", note);
+        json_close(&body, '}');
+    }
+    const enum cli_exit code = cli_ask(cli,
+                                       begins ? "PUT"
+                                       : ends ? "DELETE"
+                                              : "GET",
+                                       "/v1/admin/maintenance", buffer_bytes(&body), &answer);
+    if (!code && cli->settings.form == CLI_FORM_TABLE) {
+        service_show_maintenance(cli, buffer_bytes(&answer.body));
+    } else if (!code) {
+        screen_append_json(&cli->out, buffer_bytes(&answer.body));
+        buffer_append_text(&cli->out, "\n");
+    }
+    cli_answer_deinit(&answer);
+    buffer_deinit(&body);
     return code;
 }
 

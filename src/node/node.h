@@ -349,7 +349,7 @@ struct node_health {
     bool is_ready;     /* recovered, storage works, takes creates, not stopping */
     bool is_recovered; /* all partitions have been read, and deliveries begin */
     char reason[256];  /* reason why it is not ready */
-    char detail[256];  /* fault of a node that is ready; empty if none */
+    char detail[256];  /* fault of a node that is ready, and maintenance; empty if none */
 };
 
 /* Returns the number of dead letters dropped because of dead_bytes_max. */

@@ -186,6 +186,12 @@ void node_health(struct node *node, struct node_health *ret_health)
     node_tell_missing_zones(node, ret_health->detail, sizeof(ret_health->detail));
     if (!*ret_health->detail)
         backup_tell_trouble(&node->backups, ret_health->detail, sizeof(ret_health->detail));
+    if (atomic_load(&node->holds.is_maintained)) {
+        const size_t size = strlen(ret_health->detail);
+
+        snprintf(ret_health->detail + size, sizeof(ret_health->detail) - size, "%s%s",
+                 size ? "; " : "", "maintenance holds all deliveries back");
+    }
 }
 
 uint64_t node_dead_dropped(struct node *node)

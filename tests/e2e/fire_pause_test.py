@@ -3,6 +3,7 @@
 Method: timers in every state, and a kill -9 behind the answers."""
 
 import concurrent.futures
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import unittest
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import command_line
 import daemon_case
 import harness
 from daemon_case import ms_of
@@ -229,6 +231,9 @@ class MaintenanceTest(daemon_case.DaemonCase):
     def lease(self, wait=0):
         return self.call(200, "POST", "/v1/queues/q/lease", {"max": 9, "wait": wait, "lease": "1m"})[1]["items"]
 
+    def cli(self, *arguments):
+        return command_line.run(*arguments, env=command_line.environment(url=f"http://127.0.0.1:{self.daemon.port}"))
+
     # proves: maintenance, readyz, explain-waiting
     def test_nothing_is_delivered_until_it_ends(self):
         """Webhooks and items of a queue, over kill -9; what was leased before is acknowledged meanwhile."""
@@ -247,8 +252,14 @@ class MaintenanceTest(daemon_case.DaemonCase):
         told = harness.wait_until(lambda: (answer := self.call(200, "GET", f"/v1/timers/{held['id']}/explain")[1])
                                   .get("waiting") and answer, 20, "it waits")
         self.assertEqual(told["waiting"]["for"], "maintenance")
-        self.assertEqual(self.daemon.call("GET", "/readyz")[0], 200)
+        status, _, ready = self.daemon.call("GET", "/readyz")
+        self.assertEqual((status, ready["detail"]), (200, "maintenance holds all deliveries back"))
         self.assertEqual(self.daemon.metric("tickwheel_maintenance"), 1)
+        self.assertIn("maintenance holds all deliveries back", self.cli("health").out)
+        self.assertEqual(json.loads(self.cli("maintenance", "-o", "json").out), on)
+        self.assertEqual(self.cli("maintenance", "begin", "--note", "x").out, "maintenance holds all deliveries back: x\n")
+        self.assertIn("--note is for", self.cli("maintenance", "end", "--note", "x").err)
+        self.assertIn("none of: begin, end", self.cli("maintenance", "ends").err)
         self.assertEqual(self.call(200, "PUT", self.PATH)[1], {"maintenance": True})
         self.assertEqual(self.call(200, "DELETE", self.PATH)[1], {"maintenance": False})
         self.wait_for_arrivals(held)
@@ -429,6 +440,7 @@ class HoldsOfTenantsTest(daemon_case.TokensCase):
         daemon = self.start()
         self.assertIn("paused", self.call(daemon, "shop", "GET", "/v1/queues/q"))
         self.assertEqual(self.call(daemon, "root", "GET", "/v1/admin/maintenance"), {"maintenance": True, "note": "y"})
+        daemon.find_in_output("level=warn event=maintenance note=y ")
 
     def test_the_files_of_an_older_build_are_refused(self):
         """Because what they hold back would be delivered."""
