@@ -88,8 +88,10 @@ class Recipes(DaemonCase):
         self.assertIn("the report was made", self.follow("Skip holidays"))
         self.assertEqual([run["outcome"] for run in self.timer("report")["runs"]], ["done"])
         command = re.search(r"sh -c '(.*)'", pages.blocks(PAGE, "sh", "Skip holidays")[0])[1].replace("/srv/shop", ".")
-        script = f'date() {{ echo 2026-12-25; }}; {command}'
-        self.assertEqual(subprocess.run(["sh", "-c", script], cwd=self.folder, capture_output=True, check=True).stdout, b"")
+        for due, made in (("2026-12-24T23:30:00.000Z", b""), ("2026-12-25T23:30:00.000Z", b"the report was made\n")):
+            done = subprocess.run(["sh", "-c", command], cwd=self.folder, capture_output=True, check=True,
+                                  env={**os.environ, "TZ": "America/New_York", "TICKWHEEL_DUE": due})
+            self.assertEqual(done.stdout, made)
 
     def test_long_work(self):
         self.assertIn("the report was made", self.follow("Work that takes long"))
@@ -162,6 +164,7 @@ class Recipes(DaemonCase):
         self.assertEqual(os.stat(os.path.join(self.folder, "tokens")).st_mode & 0o077, 0)
 
     def test_backup(self):
+        os.makedirs(os.path.join(self.folder, "backups", "20260101T000000Z"))  # an older one is no matter
         output = self.follow("Back up each night, and restore")
         self.assertIn(": restored from backups/2", output)
 
