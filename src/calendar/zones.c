@@ -170,27 +170,27 @@ static bool zones_has(const struct zones *zones, const char *name)
            stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-/* Finds the zone that is meant by a name in small letters or without its region, such as
- * "new_york". Returns false if there is none. */
-static bool zones_guess(const struct zones *zones, const char *name,
-                        char ret_guess[2 * ZONE_NAME_SIZE_MAX])
+bool zones_suggest(const struct zones *zones, struct bytes name,
+                   char ret_name[ZONES_SUGGESTION_SIZE])
 {
     static const char *const regions[] = {"",          "Africa/",    "America/", "Asia/",
                                           "Atlantic/", "Australia/", "Europe/",  "Indian/",
                                           "Pacific/",  "Antarctica/"};
-    const size_t count = strchr(name, '/') ? 1 : sizeof(regions) / sizeof(*regions);
+    const size_t count = memchr(name.data, '/', name.size) ? 1 : sizeof(regions) / sizeof(*regions);
     char word[ZONE_NAME_SIZE_MAX + 1];
     bool is_first = true;
 
-    snprintf(word, sizeof(word), "%s", name);
+    if (zone_name_check(name, NULL))
+        return false;
+    snprintf(word, sizeof(word), "%.*s", (int)name.size, name.data);
     for (char *at = word; *at; at++) {
         if (is_first && *at >= 'a' && *at <= 'z')
             *at = (char)(*at - 'a' + 'A');
         is_first = *at == '/' || *at == '_' || *at == '-';
     }
     for (size_t i = 0; i < count; i++) {
-        snprintf(ret_guess, 2 * ZONE_NAME_SIZE_MAX, "%s%s", regions[i], word);
-        if (strcmp(ret_guess, name) != 0 && zones_has(zones, ret_guess))
+        snprintf(ret_name, ZONES_SUGGESTION_SIZE, "%s%s", regions[i], word);
+        if (!bytes_equal(bytes_of(ret_name), name) && zones_has(zones, ret_name))
             return true;
     }
     return false;
@@ -214,8 +214,8 @@ static enum error_code zones_locate(const struct zones *zones, const char *name,
         }
         /* A folder such as "Europe" is no zone, nor is a file whose reading could wait. */
     }
-    char guess[2 * ZONE_NAME_SIZE_MAX];
-    if (zones_guess(zones, name, guess))
+    char guess[ZONES_SUGGESTION_SIZE];
+    if (zones_suggest(zones, bytes_of(name), guess))
         return error_set(ret_error, ERROR_INVALID, "there is no time zone %s: did you mean %s?",
                          name, guess);
     return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);

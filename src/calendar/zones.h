@@ -53,6 +53,13 @@ void zones_version(struct zones *zones, char ret_version[ZONES_VERSION_SIZE]);
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                           struct error *ret_error);
 
+#define ZONES_SUGGESTION_SIZE 96
+
+/* Finds the zone that is meant by a name in small letters or without its region, such as
+ * "new_york". Returns false if there is none. */
+bool zones_suggest(const struct zones *zones, struct bytes name,
+                   char ret_name[ZONES_SUGGESTION_SIZE]);
+
 /* Like zones_get, for a timer that needs the zone: if it is missing, the name is stored for
  * zones_missing. */
 enum error_code zones_get_used(struct zones *zones, struct bytes name, const struct zone **ret_zone,

@@ -11,6 +11,14 @@ static enum error_code node_find_zone(void *context, struct bytes name,
     return zones_get(node->zones, name, ret_zone, NULL);
 }
 
+static bool node_suggest_zone(void *context, struct bytes name,
+                              char ret_name[ZONES_SUGGESTION_SIZE])
+{
+    const struct node *node = context;
+
+    return zones_suggest(node->zones, name, ret_name);
+}
+
 static enum error_code node_use_zone(void *context, struct bytes name, const struct zone **ret_zone)
 {
     struct node *node = context;
@@ -24,12 +32,13 @@ static enum error_code node_use_zone(void *context, struct bytes name, const str
 
 struct zone_source node_zones(struct node *node)
 {
-    return (struct zone_source){node_find_zone, node, zones_generation(node->zones)};
+    return (struct zone_source){node_find_zone, node, zones_generation(node->zones),
+                                node_suggest_zone};
 }
 
 struct zone_source node_zones_used(struct node *node)
 {
-    return (struct zone_source){node_use_zone, node, zones_generation(node->zones)};
+    return (struct zone_source){node_use_zone, node, zones_generation(node->zones), NULL};
 }
 
 void node_refresh_zones(struct node *node)

@@ -186,10 +186,14 @@ static enum error_code schedule_make_cron(const struct schedule_spec *spec,
                        : ERROR_NOT_FOUND;
     if (code == ERROR_NO_MEMORY || code == ERROR_IO)
         return error_set(ret_error, code, "The time zone cannot be read now");
-    return code ? error_set(ret_error, ERROR_NOT_FOUND, "There is no time zone \"%.*s\"",
-                            (int)(spec->timezone.size < 64 ? spec->timezone.size : 64),
-                            spec->timezone.data)
-                : ERROR_NONE;
+    if (!code)
+        return ERROR_NONE;
+    char name[ZONES_SUGGESTION_SIZE];
+    const bool has_name = zones->suggest && zones->suggest(zones->context, spec->timezone, name);
+    return error_set(ret_error, ERROR_NOT_FOUND, "There is no time zone \"%.*s\"%s%s%s",
+                     (int)(spec->timezone.size < 64 ? spec->timezone.size : 64),
+                     spec->timezone.data, has_name ? ": did you mean " : "", has_name ? name : "",
+                     has_name ? "?" : "");
 }
 
 bool schedule_recurs(struct bytes text)

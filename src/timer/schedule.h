@@ -17,6 +17,7 @@
 #ifndef TICKWHEEL_TIMER_SCHEDULE_H
 #define TICKWHEEL_TIMER_SCHEDULE_H
 
+#include "calendar/zones.h"
 #include "timer/recurrence.h"
 
 /* The fields of a schedule in a request. */
@@ -45,6 +46,8 @@ struct zone_source {
     void *context;
     /* changes when the data of zones changes, on any thread; NULL if it never does */
     const _Atomic uint64_t *generation;
+    /* Returns the zone that a wrong name means, or false. NULL if there is no one to tell. */
+    bool (*suggest)(void *context, struct bytes name, char ret_name[ZONES_SUGGESTION_SIZE]);
 };
 
 struct schedule {

@@ -161,6 +161,8 @@ class Plans(CommandLine):
         self.assertIn("February 2028\n", shown)
         self.assertIn("[29]\n", shown)
         self.assertIn("February 2032\n", shown)
+        self.assertIn('There is no time zone "Berlin": did you mean Europe/Berlin?',
+                      self.run_cli("preview", "0 22 1 * *", "--zone", "Berlin", code=FAILED).err)
         west = self.run_cli("preview", "0 22 1 * *", "--zone", "America/St_Johns", "--count", "1",
                             "--after", "2026-12-15T00:00:00Z").out
         self.assertIn("Fri 2027-01-01 22:00:00 -03:30  2027-01-02T01:30:00.000Z", west)
