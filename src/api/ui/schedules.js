@@ -43,7 +43,7 @@ function lastOf({id, last, failures}) {
 const columns = [
   {name: "Key", kind: "key", of: keyOf},
   {name: "When", kind: "text", of: ({schedule}) => scheduleWords(schedule)},
-  {name: "Next", of: next, order: ""},
+  {name: "Next", kind: "time", of: next, order: ""},
   {name: "Last", kind: "short", of: lastOf, order: "last"},
   {name: "Firings", of: dots},
   {name: "Target", kind: "break", of: ({target}) => target},
