@@ -108,7 +108,16 @@ class DashboardTest(DashboardCase):
         self.go("dead")
         self.see("document.body.innerText.includes('queue:broken')", "the group")
         self.shoot("dead")
+        self.press("Delete all")
+        self.see("document.querySelector('dialog h2')?.innerText === 'Delete 1 dead letter?'", "the question")
+        self.assertEqual(self.browser.run("document.activeElement.textContent"), "Leave it")
+        self.press("Leave it")
         self.press("Redrive all")
+        self.see("document.querySelector('dialog h2')?.innerText === 'Redrive 1 dead letter?'", "the question")
+        self.assertEqual(len(self.call(200, "GET", "/v1/dead")[1]["timers"]), 1)
+        self.type("rate", "50")
+        self.see("document.querySelector('dialog pre')?.innerText.includes('\"rate\":50')", "the command")
+        self.press("Redrive 1 dead letter")
         self.see("document.body.innerText.includes('1 redriven')", "the message")
         [item] = self.lease("broken")
         self.assertEqual(item["id"], self.dead)
@@ -116,7 +125,7 @@ class DashboardTest(DashboardCase):
         self.redrive_elsewhere(item)
 
     def redrive_elsewhere(self, item):
-        """The letter of an item goes to another queue, by its dialog; and to a third one with its group, by the form."""
+        """The letter of an item goes to another queue, by its dialog; and to a third one with its group, by another."""
         for queue, to in (("broken", "mended"), ("mended", "other")):
             self.call(200, "POST", f"/v1/queues/{queue}/nack", {"receipts": [item["receipt"]], "dead": True, "error": "again"})
             self.sees("again")
@@ -128,12 +137,22 @@ class DashboardTest(DashboardCase):
                 self.shoot("redrive")
                 self.press("Redrive it")
             else:
-                self.go(f"dead?origin=queue:{queue}&error=again")
+                self.see(f"document.querySelector('main tbody tr').innerText.includes('queue:{queue}')", "its group")
+                self.press("Redrive all")
+                self.see("document.querySelector('dialog [name=new_target]')", "the dialog")
                 self.type("new_target", f"queue:{to}")
-                self.press("Redrive at this rate")
-            self.see("/1 (are )?redriven/.test(document.body.innerText)", "the message")
+                self.press("Redrive 1 dead letter")
+            self.see("/1 redriven/.test(document.body.innerText)", "the message")
             [item] = self.lease(to)
             self.assertEqual(item["id"], self.dead)
+        self.call(200, "POST", "/v1/queues/other/nack", {"receipts": [item["receipt"]], "dead": True, "error": "for good"})
+        self.see("document.querySelectorAll('input[data-pick]').length === 1 && document.querySelector('td[data-name=Died] time')", "when it died")
+        self.browser.run("document.querySelector('input[data-pick]').click()")
+        self.press("Delete")
+        self.see("document.activeElement.textContent === 'Leave it'", "the question")
+        self.press("Delete 1 timer")
+        self.sees("1 timer deleted.")
+        self.assertEqual(self.call(200, "GET", "/v1/dead")[1]["timers"], [])
 
     def cancels_all(self):
         self.call(200, "POST", "/v1/timers/cancel", {"labels": {"for": "now"}})

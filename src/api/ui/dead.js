@@ -3,7 +3,7 @@
 import {call, curlOf, get, mayChange, post, query} from "./api.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, ask, confirmed, curl, field, form, h, keyOf, number, table, tell, when, words} from "./parts.js";
+import {action, ask, field, h, keyOf, number, table, tell, when, words} from "./parts.js";
 import {selection} from "./pick.js";
 import {paged} from "./timers.js";
 
@@ -18,16 +18,25 @@ async function allPages(step) {
   return {count, failed};
 }
 
+/** The buttons for all letters of a group: each asks first, with their number. */
 function groupActions({origin, error, count}, done) {
+  const what = `${number(count)} dead ${count === 1 ? "letter" : "letters"}`, whose = `Those of ${origin} with the error “${error}”.`;
+  const bodyOf = ({rate, new_target: target}) => ({origin, error, ...(rate && {rate: Number(rate)}), ...(target && {new_target: target})});
+  const filter = query({origin, error});
   const told = (verb, result) => done(`${number(result.count)} ${verb}${result.failed ? `, ${number(result.failed)} not` : ""}.`);
   return h("div", {class: "buttons"},
-    action("Redrive all", () => allPages((cursor) => post("/v1/dead/redrive", {origin, error, cursor}))
-      .then((result) => told("redriven", result)), "plain"),
-    action("Delete all", async () => {
-      if (!await confirmed(`Delete ${number(count)} dead letters of ${origin}? This cannot be undone.`, "Delete them")) return;
-      await allPages((cursor) => call("DELETE", `/v1/dead${query({origin, error, cursor})}`))
-        .then((result) => told("deleted", result));
-    }, "danger"));
+    action("Redrive all", () => ask({
+      title: `Redrive ${what}?`, text: `${whose} They are due at once, or one after the other at a rate. This cannot be undone.`, label: `Redrive ${what}`,
+      fields: [field("So many a second (left empty: all at once)", "rate", {type: "number", min: 1, step: 1, placeholder: "50"}),
+               field("Target, if not theirs", "new_target")],
+      command: (given) => curlOf("POST", "/v1/dead/redrive", bodyOf(given)),
+      run: (given) => allPages((cursor) => post("/v1/dead/redrive", {...bodyOf(given), cursor})).then((result) => told("redriven", result)),
+    }), "plain"),
+    action("Delete all", () => ask({
+      title: `Delete ${what}?`, text: `${whose} This cannot be undone.`, label: `Delete ${what}`, kind: "danger",
+      command: () => curlOf("DELETE", `/v1/dead${filter}`),
+      run: () => allPages((cursor) => call("DELETE", `/v1/dead${query({origin, error, cursor})}`)).then((result) => told("deleted", result)),
+    }), "danger"));
 }
 
 /** The groups; a group leads to the list of its letters. */
@@ -41,21 +50,6 @@ async function readGroups(place, may, done, signal) {
     may && {name: "Do", of: (group) => groupActions(group, done)},
   ], groups, {empty: "nothing", keyOf: ({origin, error}) => `${origin} ${error}`}),
   others ? h("p", {class: "hint"}, `${number(others)} more in other groups.`) : ""]);
-}
-
-/** For the letters of one group: how fast, and to which target, to redrive them. */
-function redriveAtRate(filter, done) {
-  const bodyOf = ({rate, new_target}) => ({...filter, rate: Number(rate), new_target: new_target || undefined});
-  const command = h("div", {});
-  const made = form({class: "row"}, async (given) => {
-    const {count, failed} = await allPages((cursor) => post("/v1/dead/redrive", {...bodyOf(given), cursor}));
-    await done(`${number(count)} are redriven, one after the other${failed ? `, ${number(failed)} not` : ""}.`);
-  }, field("Redrive these, so many a second", "rate", {type: "number", min: 1, required: true, value: 50}),
-    field("to this target, if not to theirs", "new_target"),
-    h("button", {class: "plain"}, "Redrive at this rate"));
-  made.oninput = () => patch(command, [curl(curlOf("POST", "/v1/dead/redrive", bodyOf(Object.fromEntries(new FormData(made)))))]);
-  made.oninput();
-  return [made, command];
 }
 
 /** Asks for another target of one letter. */
@@ -82,6 +76,7 @@ export async function dead(context) {
     picking && picking.column,
     {name: "Key", kind: "key", of: keyOf},
     {name: "Target", kind: "break", of: (timer) => timer.target},
+    {name: "Died", kind: "time", of: ({ended}) => when(ended), by: ({ended}) => ended, isSorted: "ascending"},
     {name: "Attempts", kind: "number", of: (timer) => number(timer.attempts)},
     {name: "Error", kind: "break", of: (timer) => timer.last_error},
     may && {name: "Do", of: (timer) => h("div", {class: "buttons"},
@@ -98,7 +93,6 @@ export async function dead(context) {
     tell(content, told);
   }
   content.append(groups, h("h2", {}, words(filter.origin ? `Letters of ${filter.origin}` : "All letters")), list.place, picking ? picking.bar : "");
-  if (filter.origin && may) content.append(...redriveAtRate(filter, done));
   await load();
   follow(context, {load, parameters: {type: ["dead", "redriven", "deleted"]}});
 }

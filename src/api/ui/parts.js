@@ -148,14 +148,14 @@ export function modal(dialog) {
   dialog.showModal();
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks before something that cannot be undone. The focus is on the button that does nothing. */
 export function confirmed(text, label) {
   return new Promise((resolve) => {
     const dialog = h("dialog", {"aria-label": label},
       h("p", {}, words(text)),
       h("div", {class: "buttons"},
         h("button", {type: "button", class: "danger", onclick: () => dialog.close("yes")}, label),
-        h("button", {type: "button", class: "plain", onclick: () => dialog.close("")}, "Leave it")));
+        h("button", {type: "button", class: "plain", autofocus: true, onclick: () => dialog.close("")}, "Leave it")));
     dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"));
     modal(dialog);
   });
@@ -163,7 +163,8 @@ export function confirmed(text, label) {
 
 /**
  * Asks for the fields of a call: a dialog that says what the call does, and shows the command for what is typed.
- * `command(given)` is that command; `run(given)` makes the call, and what it throws is shown in the dialog.
+ * `command(given)` is that command; `run(given)` makes the call, and what it throws is shown in the dialog. If `kind` is
+ * "danger" the focus is on the button that does nothing.
  */
 export function ask({title, text, label, kind, fields = [], command, run}) {
   const shown = h("div", {});
@@ -172,7 +173,7 @@ export function ask({title, text, label, kind, fields = [], command, run}) {
     dialog.close();
   }, h("h2", {}, words(title)), h("p", {}, words(text)), fields, shown,
      h("div", {class: "buttons"}, h("button", {class: kind}, label),
-       h("button", {type: "button", class: "plain", onclick: () => dialog.close()}, "Leave it")));
+       h("button", {type: "button", class: "plain", autofocus: kind === "danger", onclick: () => dialog.close()}, "Leave it")));
   const dialog = h("dialog", {"aria-label": title}, made);
   made.oninput = () => {
     try {

@@ -1,6 +1,6 @@
 // Columns to choose, and timers to select for an action on all of them, whose number it says first.
 
-import {curlOf, get, post, query} from "./api.js";
+import {call, curlOf, get, post, query} from "./api.js";
 import {choose, chosen} from "./element.js";
 import {patch} from "./morph.js";
 import {action, ask, field, h, number} from "./parts.js";
@@ -41,17 +41,26 @@ const bulkActions = [
 const redrive = {label: "Redrive", path: "/v1/dead/redrive", done: "redriven", text: "They are due at once.",
                  fields: () => [field("Target, if not theirs", "new_target")],
                  bodyOf: ({new_target: target}) => (target ? {new_target: target} : {})};
+// The API deletes dead letters by filters or by one id: each id is a call.
+const remove = {label: "Delete", path: "/v1/dead", done: "deleted", kind: "danger", isEach: true, text: "They are gone. This cannot be undone."};
 
 /** Calls for all ids, as many at a time as one call takes, and says how many it changed, and why it did not change others. */
-async function runFor(ids, {path, done, bodyOf = () => ({})}, given) {
+async function runFor(ids, {path, done, isEach, bodyOf = () => ({})}, given) {
   let changed = 0;
   const failed = new Map();
-  for (let at = 0; at < ids.length; at += CALL_MAX) {
+  const fail = (type) => failed.set(type, (failed.get(type) ?? 0) + 1);
+  for (const id of isEach ? ids : []) {
+    const gone = await call("DELETE", `${path}/${id}`).catch((error) => error);
+    if (gone instanceof Error && gone.status !== 404) throw gone;
+    if (gone instanceof Error) fail("not-found");
+    else changed++;
+  }
+  for (let at = 0; at < ids.length && !isEach; at += CALL_MAX) {
     const some = ids.slice(at, at + CALL_MAX);
     const answer = await post(path, {ids: some, ...bodyOf(given)});
     changed += answer[done] ?? 0;
     const types = answer.failures?.map(({type}) => type.split("/").pop()) ?? answer.results?.filter((result) => result !== "ok") ?? [];
-    for (const type of types) failed.set(type, (failed.get(type) ?? 0) + 1);
+    types.forEach(fail);
   }
   const others = [...failed].map(([type, count]) => `${number(count)} not: ${count === 1 ? "it" : "each"} ${reasons[type] ?? `is refused (${type})`}`);
   return `${[`${timersOf(changed)} ${done}`, ...others].join("; ")}.`;
@@ -67,7 +76,7 @@ async function runFor(ids, {path, done, bodyOf = () => ({})}, given) {
 export function selection({path, parameters, rows, done, signal}) {
   const picked = new Set();
   const bar = h("div", {class: "bulk", role: "region", "aria-label": "Selection"});
-  const actions = path === "/v1/dead" || parameters.state === "dead" ? [redrive] : bulkActions;
+  const actions = path === "/v1/dead" || parameters.state === "dead" ? [redrive, remove] : bulkActions;
 
   function show(told) {
     for (const box of document.querySelectorAll("input[data-pick]")) box.checked = picked.has(box.dataset.pick);
@@ -100,13 +109,13 @@ export function selection({path, parameters, rows, done, signal}) {
   }
 
   function confirm(chosenAction) {
-    const {label, path: call, text, kind, fields = () => [], bodyOf = () => ({})} = chosenAction;
+    const {label, path: target, text, kind, isEach, fields = () => [], bodyOf = () => ({})} = chosenAction;
     const ids = [...picked], name = `${label} ${timersOf(ids.length)}`;
     ask({
       title: `${name}?`, text, label: name, kind, fields: fields(),
       command: (given) => {
         if (ids.length > SHOWN_MAX) throw new Error("The command is too long to be shown");
-        return curlOf("POST", call, {ids, ...bodyOf(given)});
+        return isEach ? ids.map((id) => curlOf("DELETE", `${target}/${id}`)).join("\n") : curlOf("POST", target, {ids, ...bodyOf(given)});
       },
       run: async (given) => {
         const told = await runFor(ids, chosenAction, given);
