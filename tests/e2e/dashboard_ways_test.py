@@ -405,6 +405,26 @@ class WaysTest(DashboardCase):
         self.go("timers")
         self.sees("before")
 
+    # proves: dashboard, maintenance
+    def test_maintenance(self):
+        """Goal: each page says that maintenance holds deliveries back, with its note and since when timers wait, and ends it."""
+        self.call(200, "PUT", "/v1/admin/maintenance", {"note": "the <b>warehouse</b> moves"})
+        self.browser.open(self.url)
+        held = "document.querySelector('#held').innerText"
+        for place in (*SECTIONS, "new"):
+            self.go(place)
+            self.see(f"{held}.includes('holds all deliveries back: “the <b>warehouse</b> moves”')", place)
+        self.see(f"{held}.includes('No timer has waited')", "that nothing waits")
+        timer = self.create("/ok", after=0, key="held")
+        self.see(f"{held}.includes('1 timer waits, the first since')", "since when")
+        self.press("End the maintenance")
+        self.see("document.querySelector('dialog pre')?.innerText.includes('-X DELETE')", "the question")
+        self.assertTrue(self.call(200, "GET", "/v1/admin/maintenance")[1]["maintenance"])
+        self.press("End it")
+        self.see(f"!{held}", "that it is over")
+        self.assertFalse(self.call(200, "GET", "/v1/admin/maintenance")[1]["maintenance"])
+        self.await_state(timer, "fired")
+
     # proves: dashboard
     def test_red_figures(self):
         """Goal: whatever is red and has a figure leads to the list that explains it."""

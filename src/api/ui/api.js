@@ -93,6 +93,16 @@ export function listen(parameters, last, signal) {
   return fetch(urlOf(`/v1/events${query(parameters ?? {})}`), {signal, headers, cache: "no-store", credentials: "omit"});
 }
 
+/** The JSON of an answer; null if there is none, such as for want of a scope. It asks for no token. */
+export async function look(path, options = {}) {
+  try {
+    const response = await fetch(urlOf(path), {...options, headers: headersOf(), cache: "no-store", credentials: "omit"});
+    return response.ok ? await response.json() : null;
+  } catch {
+    return null;
+  }
+}
+
 async function askWhetherMayChange() {
   try {
     // A cancel that names no timer is refused in any case; for want of the scope, with this status.

@@ -7,6 +7,7 @@ import {coming} from "./coming.js";
 import {create} from "./create.js";
 import {dead} from "./dead.js";
 import {deliveries} from "./deliveries.js";
+import {watchMaintenance} from "./hold.js";
 import {listenForKeys, showKeys} from "./keys.js";
 import {queue, queues, targets, tenants} from "./load.js";
 import {now} from "./now.js";
@@ -148,7 +149,7 @@ function showAway(isAway) {
   if (isAway) {
     away = h("p", {class: "away", role: "alert"}, "The daemon has not answered since ", when(new Date().toISOString()),
              ". This page shows what it read before, and goes on by itself.");
-    main.before(away);
+    document.getElementById("notices").append(away);
     return;
   }
   away.remove();
@@ -191,4 +192,5 @@ setInterval(() => { if (!document.hidden) age(); }, 1000);
 showTools();
 listenForKeys();
 watchHealth();
+watchMaintenance(document.getElementById("held"));
 show();

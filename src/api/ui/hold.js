@@ -1,6 +1,8 @@
-// Pauses and resumes queues and targets, and closes breakers: each in a dialog that says what it does and shows its command.
+// Pauses and resumes queues and targets, closes breakers and ends maintenance: each in a dialog that says what it does and shows
+// its command.
 
-import {curlOf, post} from "./api.js";
+import {call, curlOf, look, post} from "./api.js";
+import {patch} from "./morph.js";
 import {action, ask, field, h, number, when, words, zone} from "./parts.js";
 
 /** In words, whether a queue or a target is paused: since when, until when, and the note. */
@@ -36,6 +38,23 @@ function reset(path, what, done) {
        text: "Closes its breakers and those of its paths. Timers that wait for them are sent at once.",
        command: () => curlOf("POST", `${path}/reset`),
        run: () => post(`${path}/reset`).then((answer) => done(`Reset ${what}: ${number(answer.reset)} had failures.`))});
+}
+
+const MAINTENANCE_MS = 3000; // between two looks
+const MAINTENANCE = "/v1/admin/maintenance";
+
+/** Shows above each page whether maintenance holds deliveries back, its note and since when timers wait; to the scope admin only. */
+export async function watchMaintenance(place) {
+  const found = document.hidden ? undefined : await look(MAINTENANCE);
+  const waits = found?.maintenance ? (await look("/v1/verdict"))?.waiting.find((one) => one.for === "maintenance") : undefined;
+  const end = () => ask({
+    title: "End the maintenance", text: "Deliveries to all targets begin again, and workers get items, as after an outage.", label: "End it",
+    command: () => curlOf("DELETE", MAINTENANCE), run: () => call("DELETE", MAINTENANCE).then(() => patch(place, []))});
+  if (found !== undefined) patch(place, found?.maintenance ? [h("div", {class: "held", role: "status"},
+    h("p", {}, h("strong", {}, "Maintenance"), " holds all deliveries back", found.note ? [": ", ...words(`“${found.note}”`)] : "", ". ",
+      waits ? [`${number(waits.count)} ${waits.count === 1 ? "timer waits" : "timers wait"}, the first since `, when(waits.oldest), "."] : "No timer has waited for it yet."),
+    action("End the maintenance", end, "plain"))] : []);
+  setTimeout(() => watchMaintenance(place), MAINTENANCE_MS);
 }
 
 /** The buttons for a queue; `done` gets what to tell. */
