@@ -405,6 +405,17 @@ class WaysTest(DashboardCase):
         self.go("timers")
         self.sees("before")
 
+    # proves: dashboard
+    def test_short_ids(self):
+        """Goal: the ids of a list differ also as they are shown. Method: timers of calls of their own, and of a batch."""
+        made = [self.create(target="queue:x") for _ in range(10)]
+        self.daemon.call("POST", "/v1/timers/batch", '{"after":"1h","target":"queue:x"}\n' * 30, NDJSON)
+        self.browser.open(f"{self.url}#/timers")
+        self.see("document.querySelectorAll('tbody tr').length === 40", "the timers")
+        shown = self.browser.run("[...document.querySelectorAll('tbody td.key a')].map((a) => a.textContent)")
+        self.assertEqual(len(set(shown)), 40, shown)
+        self.assertLess(len(shown[0]), len(made[0]["id"]))
+
     # proves: dashboard, maintenance
     def test_maintenance(self):
         """Goal: each page says that maintenance holds deliveries back, with its note and since when timers wait, and ends it."""

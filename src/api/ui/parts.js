@@ -19,8 +19,8 @@ export function bytes(value) {
 
 const broken = (value) => (typeof value === "string" ? words(value) : value);
 
-/** An id as short as people compare it. */
-export const shortId = (id) => (id.length > 16 ? `${id.slice(0, 6)}…${id.slice(-5)}` : id);
+/** An id without the middle that those of one node share. What differs stays: the time and a count at the front, the place in a batch at the end. */
+export const shortId = (id) => (id.length > 20 ? `${id.slice(0, 14)}…${id.slice(-4)}` : id);
 
 const copyIcon = () => h("svg", {viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true"},
   h("rect", {x: 2, y: 5, width: 8, height: 9, rx: 1.5}), h("rect", {x: 6, y: 2, width: 8, height: 9, rx: 1.5}));
