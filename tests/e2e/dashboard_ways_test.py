@@ -268,7 +268,7 @@ class WaysTest(DashboardCase):
         self.hit("j")
         self.hit("Enter")
         self.see("document.title === 'order-2 · Tickwheel'", "the timer")
-        for key, title in (("s", "Schedules"), ("l", "Dead letters"), ("o", "Overview")):
+        for key, title in (("s", "Schedules"), ("l", "Dead letters"), ("n", "Tenants"), ("c", "Cluster"), ("o", "Overview")):
             # Again if the machine took too long between both.
             harness.wait_until(lambda: self.hit("g") or self.hit(key) or self.browser.run(f"document.title === '{title} · Tickwheel'"), 20, title)
         self.hit("/")

@@ -136,8 +136,8 @@ static void explain_say_time(const struct explain_view *view, struct buffer *out
         return;
     }
     if (explain_is_retry(view))
-        buffer_printf(out, "Attempt %u of %u is due ", timer->attempts + 1,
-                      timer->retry.attempts_max);
+        buffer_printf(out, "Attempt %u of %u %s due ", timer->attempts + 1,
+                      timer->retry.attempts_max, at.ms < explained->now.ms ? "was" : "is");
     else
         buffer_append_text(out, explain_is_held(view) ? "It is due " : "It fires ");
     explain_say_when(out, explained->now, at);

@@ -107,6 +107,12 @@ static void a_target_that_fails(void **state)
     test.timer.texts.last_error = bytes_of("connection refused");
     explain_text_test_is(&test, NULL,
                          "Attempt 3 of 10 is due in 1m. Attempt 2 failed: connection refused.");
+    test.timer.at.ms = NOW - 85000;
+    test.pause.until.ms = NOW + 3600000;
+    explain_text_test_is(&test, &test.pause,
+                         "Attempt 3 of 10 was due 1m25s ago, and can be tried in 1h at the "
+                         "earliest. https://shop.example was paused 3s ago (\"deploy\"), and "
+                         "resumes by itself in 1h.");
 }
 
 static void a_timer_that_waits(void **state)

@@ -80,8 +80,10 @@ function toFailures({target: origin, path: target}, ...text) {
 function breakerOf(row) {
   const {breaker, failures, tried_at: triedAt} = row;
   if (breaker === undefined) return undefined;
-  if (breaker === "closed") return failures ? h("span", {}, "closed, ", toFailures(row, `${number(failures)} failed in a row`)) : "closed";
-  return h("span", {}, toFailures(row, `${breaker}, ${number(failures)} failed in a row`), "; tried again ", when(triedAt));
+  const flows = h("span", {title: "Its breaker is closed"}, failures ? "still tried" : "deliveries flow");
+  if (breaker === "closed") return failures ? h("span", {}, flows, ", ", toFailures(row, `${number(failures)} failed in a row`)) : flows;
+  return h("span", {}, h("span", {title: `Its breaker is ${breaker}`}, toFailures(row, `left alone, ${number(failures)} failed in a row`)),
+           ...(Date.parse(triedAt) > Date.now() + 1000 ? ["; tried again at ", when(triedAt)] : ["; tried again now"]));
 }
 
 /** The paths of a host that are left alone, while the host itself is called. */
@@ -116,7 +118,7 @@ export async function targets(context) {
       ], rows, {sort, empty: "none since the start", keyOf: ({target}) => target}),
       paths.length ? table("Paths that fail while others of their host work", [
         {name: "Path", kind: "key", of: ({path}) => h("a", {href: `#/timers${query({target: path})}`}, words(path))},
-        {name: "Breaker", kind: "state", of: breakerOf},
+        {name: "State", kind: "state", of: breakerOf},
         {name: "Last error", kind: "break", of: (row) => row.last_error && toFailures(row, words(row.last_error))},
       ], paths, {keyOf: ({path}) => path}) : "", cut(complete), curl(curlOf("GET", "/v1/targets"))];
   }, {parameters: {type: ["retried", "failed", "dead", "target-paused", "target-resumed", "target-reset"]}});

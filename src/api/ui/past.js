@@ -26,7 +26,7 @@ const causes = [{name: "a limit or a rate", look: "c5",
                 {name: "the end of maintenance", look: "c1", of: waiting("maintenance", "stopping")}];
 
 const few = (value) => (value < 10 && value % 1 ? value.toFixed(value < 1 ? 2 : 1) : number(value));
-const seconds = (value) => (value < 0.001 ? `${few(1000 * value)} ms` : duration(1000 * value));
+const seconds = (value) => (value < 0.001 ? `${few(1000 * value)}ms` : duration(1000 * value));
 
 /** A place that shows the charts while the page is shown; it stays empty if the token may not see them. */
 export function past({signal}) {

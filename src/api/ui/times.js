@@ -70,18 +70,19 @@ export function clockOf(text, unit) {
 /** The name of the chosen zone; times of timers that have none are the browser's. */
 export const zoneName = () => zoneFor();
 
+/** A duration as the API writes it, its two largest units. */
 export function duration(ms) {
   if (ms === undefined || ms === null) return "–";
   const sign = ms < 0 ? "-" : "";
   ms = Math.abs(ms);
-  if (ms < 1000) return `${sign}${Math.round(ms)} ms`;
-  const parts = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
+  if (ms < 1000) return `${sign}${Math.round(ms)}ms`;
+  const parts = [["d", 86400000], ["h", 3600000], ["m", 60000], ["s", 1000]];
   const first = parts.findIndex(([, size]) => ms >= size);
   const [unit, size] = parts[first];
   const [next, nextSize] = parts[first + 1] ?? [];
   const whole = Math.floor(ms / size);
   const rest = nextSize ? Math.floor((ms % size) / nextSize) : 0;
-  return `${sign}${whole} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
+  return `${sign}${whole}${unit}${rest ? `${rest}${next}` : ""}`;
 }
 
 const UNIT_MS = {w: 7 * DAY_MS, d: DAY_MS, h: 3600000, m: 60000, s: 1000};
@@ -114,6 +115,14 @@ export function when(text, own) {
            h("span", {class: "dim"}, far(new Date(text))));
 }
 
+/** A point in time in a zone of its own, whatever the reader chose, and how far it is from now. */
+export function whenIn(text, timeZone) {
+  const own = isKnown(timeZone) ? timeZone : "UTC", at = new Date(text);
+  return h("time", {datetime: text, title: zonesOf(text, own), "data-fixed": true},
+    h("span", {class: "date"}, `${dayOf(at, own)} ${yearOf(at, own)}, ${formatOf(own, {...CLOCK, timeZoneName: "short"}).format(at)}`), " ",
+    h("span", {class: "dim"}, far(at)));
+}
+
 function setText(element, text) {
   if (element.firstChild.nodeValue !== text) element.firstChild.nodeValue = text;
 }
@@ -129,7 +138,7 @@ export const zoneChoice = () => choice;
 export function setZone(name) {
   choice = name;
   choose("zone", name);
-  for (const time of document.querySelectorAll("time")) {
+  for (const time of document.querySelectorAll("time:not([data-fixed])")) {
     setText(time.querySelector(".date"), dateOf(time.dateTime, time.dataset.zone));
     time.title = zonesOf(time.dateTime, time.dataset.zone);
   }
