@@ -39,7 +39,7 @@ class DashboardTest(DashboardCase):
         harness.wait_until(self.cancels_all, 20, "the cancel also of timers that were firing")
 
         self.go("coming?range=day")
-        self.see("document.querySelectorAll('svg.bars rect').length === 144", "the bars")
+        self.see("document.querySelectorAll('svg.bars rect').length === 144 && document.querySelectorAll('svg.bars .grid').length > 1", "the bars")
         self.see("document.body.innerText.includes('team:checkout')", "whose peak it is")
         self.shoot("coming")
 
@@ -73,12 +73,15 @@ class DashboardTest(DashboardCase):
 
         self.go("new")
         self.see("document.querySelector('[name=kind]')", "the form")
+        self.assertFalse(self.browser.run("document.querySelector('[name=timezone]').checkVisibility()"))
         self.browser.run("document.querySelector('[name=kind]').value = 'cron'")
         self.type("time", "0 12 * * *")
         self.type("timezone", "Europe/Paris")
         self.type("target", "queue:made")
         self.type("payload", '{"by": "hand"}')
-        self.see("document.querySelectorAll('ol:not(.life) li').length === 5", "the preview")
+        self.see("document.querySelectorAll('ol:not(.life) li').length === 5 && "
+                 "/, 12:00:00 (CES?T|GMT\\+[12])/.test(document.querySelector('ol:not(.life) li').innerText)", "the preview, in its zone")
+        self.assertTrue(self.browser.run("document.querySelector('[name=timezone]').checkVisibility()"))
         self.see("document.body.textContent.includes('curl -X POST')", "the command")
         self.shoot("new")
         self.press("Make the timer")

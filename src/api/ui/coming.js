@@ -38,7 +38,11 @@ export async function coming({content, parameters, signal}) {
     bars(`Timers due in ${range.name}: ${number(total)}`, sums, (i) => clockOf(startOf(i), range.unit)));
   const peaks = sums.map((count, i) => ({count, at: startOf(i)})).filter(({count}) => count)
     .sort((a, b) => b.count - a.count).slice(0, 5);
-  content.append(h("h2", {}, "Peaks"), table("The busiest times", [
+  const bar = size > 1 ? `${size} minutes` : range.unit;
+  content.append(h("h2", {}, "Peaks"),
+    h("p", {class: "hint"}, `Each bar counts the timers that are due within ${size > 1 ? bar : `one ${bar}`}; these are the highest. `,
+      "Targets get them as they are due, unless a rate or a limit spreads them."),
+    table("The busiest times", [
     {name: "Time", of: ({at}) => when(at)},
     {name: "Timers", kind: "number", of: ({count}) => number(count)},
     {name: "Whose", of: ({at}) => h("a", {href: `#/timers${query({
@@ -56,7 +60,7 @@ async function owners(content, at, unitMs, signal) {
     for (const name of [timer.target, ...Object.entries(timer.labels ?? {}).map(([key, value]) => `${key}:${value}`)])
       counts.set(name, (counts.get(name) ?? 0) + 1);
   const rows = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 10);
-  content.append(h("h2", {}, "Of the highest peak"),
+  content.append(h("h2", {}, "Who makes the highest peak"),
     table(`Targets and labels among ${number(page.timers.length)} of its timers`, [
       {name: "Target or label", kind: "break", of: ([name]) => name},
       {name: "Timers", kind: "number", of: ([, count]) => number(count)},

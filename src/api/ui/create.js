@@ -3,7 +3,7 @@
 import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
 import {bodyOf, eventsOf, labelsOf, payloadText} from "./change.js";
 import {patch} from "./morph.js";
-import {action, curl, field, form, h, shortId, tell, when} from "./parts.js";
+import {action, curl, field, form, h, shortId, tell, whenIn, zone} from "./parts.js";
 import {scheduleWords} from "./recurrence.js";
 
 // What a new timer has of the one that it is made from, and the form does not show.
@@ -23,7 +23,7 @@ async function preview(given, place, signal) {
   try {
     const {instants} = await get(`/v1/schedule/preview${query({...parameters, n: 5})}`, {signal});
     patch(place, [h("h2", {}, "It would fire"), h("p", {class: "lead"}, scheduleWords({[given.kind]: given.time, ...parameters})),
-      h("ol", {}, instants.map((at) => h("li", {}, when(at, given.timezone || undefined))))]);
+      h("ol", {}, instants.map((at) => h("li", {}, whenIn(at, given.kind === "cron" ? given.timezone || "UTC" : zone))))]);
   } catch (error) {
     if (!signal.aborted) patch(place, [h("p", {class: "message"}, error.message)]);
   }
@@ -47,7 +47,7 @@ export async function create({content, parameters, signal}) {
                                      ["cron", "by a cron expression"]]}),
     field("Time", "time", {required: true, placeholder: "30m, 2026-11-20T23:59:59Z, 30 9 * * MON-FRI",
                            value: source.id && "1s"}),
-    field("Time zone, of a cron expression", "timezone", {placeholder: "Europe/Berlin"})),
+    field("Time zone", "timezone", {placeholder: "Europe/Berlin; UTC if empty"})),
   h("fieldset", {}, h("legend", {}, "What"),
     field("Target", "target", {required: true, placeholder: "https://shop.example/recheck, queue:recheck", wide: true,
                                value: source.target}),
@@ -57,6 +57,7 @@ export async function create({content, parameters, signal}) {
     field("Payload, JSON", "payload", {rows: 4, wide: true, spellcheck: "false", value: payloadText(source)})),
   may ? h("button", {}, "Make the timer")
       : h("p", {class: "hint"}, "The token may read, not create: it lacks the scope schedule."));
+  const zoneField = made.querySelector("[name=timezone]").parentElement;
   const show = () => {
     const given = Object.fromEntries(new FormData(made));
     preview(given, firings, signal);
@@ -67,7 +68,9 @@ export async function create({content, parameters, signal}) {
     }
   };
   let last = 0;
+  zoneField.hidden = true;
   made.oninput = () => {
+    zoneField.hidden = made.elements.kind.value !== "cron";
     clearTimeout(last);
     last = setTimeout(show, 250);
   };

@@ -4,7 +4,7 @@ import {h, words} from "./element.js";
 import {patch} from "./morph.js";
 
 export {h, words} from "./element.js";
-export {age, dateOf, duration, when, zone} from "./times.js";
+export {age, dateOf, duration, when, whenIn, zone} from "./times.js";
 
 export function number(value) {
   return value === undefined || value === null ? "–" : Math.round(value).toLocaleString("en");
@@ -208,19 +208,26 @@ export function field(label, name, attributes = {}) {
   return h("label", {class: wide ? "wide" : undefined}, label, control);
 }
 
-/** Bars with their sum as a text, for whoever cannot see them. */
+const LETTER = 7; // width of a figure of an axis, in pixels
+
+/** Bars with their sum as a text, for whoever cannot see them, and an axis that begins at 0. */
 export function bars(label, values, labelOf) {
   const most = Math.max(1, ...values);
   // As wide as the page has room for: a picture that is scaled down has labels that cannot be read.
-  const width = Math.min(960, document.documentElement.clientWidth - 24), height = 180, step = width / values.length;
+  const width = Math.min(960, document.documentElement.clientWidth - 24), height = 180, left = 8 + LETTER * number(most).length;
+  const step = (width - left) / values.length;
   const svg = h("svg", {class: "bars", viewBox: `0 0 ${width} ${height + 18}`, role: "img", "aria-label": label,
                         preserveAspectRatio: "none"});
+  for (const value of new Set([0, Math.ceil(most / 2), most])) {
+    const y = height - ((height - 12) * value) / most;
+    svg.append(h("line", {class: "grid", x1: left, x2: width, y1: y, y2: y}), h("text", {x: left - 6, y: y + 4, "text-anchor": "end"}, number(value)));
+  }
   values.forEach((value, i) => {
-    const size = value ? Math.max(2, (height * value) / most) : 0;
-    svg.append(h("rect", {x: i * step + 0.5, y: height - size, width: Math.max(1, step - 1), height: size},
+    const size = value ? Math.max(2, ((height - 12) * value) / most) : 0;
+    svg.append(h("rect", {x: left + i * step + 0.5, y: height - size, width: Math.max(1, step - 1), height: size},
                  h("title", {}, `${labelOf(i)}: ${number(value)}`)));
     if (i % Math.ceil((120 * values.length) / width) === 0)
-      svg.append(h("text", {x: i * step, y: height + 14}, labelOf(i)));
+      svg.append(h("text", {x: left + i * step, y: height + 16}, labelOf(i)));
   });
   return svg;
 }
