@@ -258,6 +258,7 @@ class DashboardTest(DashboardCase):
         self.press("Change it")
         self.see("document.querySelector('dialog .message')?.innerText.includes('another version')", "the refusal")
         self.press("Leave it")
+        self.see("!document.querySelector('dialog')", "that the dialog is gone")
         self.press("Change")
         self.type("payload", '{"order": "mine"}')
         self.press("Change it")
