@@ -183,7 +183,8 @@ class DashboardTest(DashboardCase):
             self.press("Show the timers")
             self.see(f"document.body.innerText.includes({json.dumps(sees)})", sees)
         self.go("now")
-        self.see("document.querySelector('.message')", "why it may not see this")
+        self.sees("the whole daemon, which are for tokens with the scope admin")
+        self.assertEqual(self.browser.run("document.querySelector('main .message a').hash"), "#/timers")
         self.see("document.querySelector('.live.on') && document.body.innerText.includes('Latest events')", "events")
         for place, sees in ((f"timers/{self.cron}", "lacks the scope schedule"), ("queues", "mail"), ("targets", "are in flight"),
                             ("dead", "queue:broken"), ("new", "lacks the scope schedule")):
@@ -708,6 +709,10 @@ class DashboardTest(DashboardCase):
         self.see(f"/a worker\\s+–/.test({legend.format(3)})", "no value of the time before")
         self.see("document.querySelector('figure:nth-of-type(3) .pointed')", "where the pointer is")
         self.see("/Pending\\s+3/.test(document.body.innerText)", "a card")
+        self.see("/Due, for workers\\s+3/.test(document.body.innerText)", "those due, where their link has them")
+        self.assertNotIn("Due, to be sent", self.text())
+        self.assertEqual(self.browser.run("[...document.querySelectorAll('svg.chart text')].filter((text) => text.getBBox().x < 0)"
+                                          ".map((text) => text.textContent)"), [], "labels that are cut")
         self.assertNotIn("Breakers open", self.text())
         self.see("document.querySelector('.waits')?.innerText.includes('No worker asks for items of queue:idle.')", "who waits")
         self.browser.run("document.querySelector('.waits a').click()")

@@ -3,7 +3,7 @@
 import {h, number} from "./parts.js";
 import {inZone, zoneOffsetMs} from "./times.js";
 
-const HEIGHT = 170, TOP = 8, BOTTOM = 20, LEFT = 52; // in pixels, as all lengths
+const HEIGHT = 170, TOP = 8, BOTTOM = 20, LEFT_MIN = 52, LETTER = 6.5; // in pixels, as all lengths
 const DAY_MS = 86400000;
 const TICKS_MS = [60000, 300000, 600000, 900000, 1800000, 3600000, 7200000, 14400000, 28800000, DAY_MS, 2 * DAY_MS];
 const TICK_WIDTH_MIN = 70; // between labels of the time
@@ -47,7 +47,7 @@ export function chart(title, series, axis = {}) {
   const at = h("span", {class: "dim"});
   const svg = h("svg", {class: "chart", role: "img", "aria-label": title});
   const element = h("figure", {}, h("figcaption", {}, title, " ", at), svg, legend);
-  let history, width = 0, pointed = null; // the time that the pointer names
+  let history, width = 0, left = LEFT_MIN, pointed = null; // the time that the pointer names
 
   const runs = (points, of) => points.reduce((found, point, i) => { // without a gap, and with values
     if (of(point) === undefined) return found;
@@ -73,15 +73,16 @@ export function chart(title, series, axis = {}) {
     const most = Math.max(0, ...points.map((point) => Math.max(areas.reduce((sum, {of}) => sum + (of(point) ?? 0), 0),
                                                               ...lines.map(({of}) => of(point) ?? 0))));
     const values = valuesOf(axis, most), [least, top] = [values[0], values.at(-1)];
+    left = Math.max(LEFT_MIN, ...values.map((value) => 8 + LETTER * text(value).length)); // a label is never cut
     const share = (value) => (axis.least === undefined ? value / top
       : Math.log(Math.max(value, least) / least) / Math.log(top / least));
-    const x = (ms) => (LEFT + ((width - LEFT) * (ms - from)) / (to - from)).toFixed(1);
+    const x = (ms) => (left + ((width - left) * (ms - from)) / (to - from)).toFixed(1);
     const y = (value) => (HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share(value)).toFixed(1);
     const end = (point) => Math.min(point.from + stepMs, to);
     const made = values.flatMap((value) => [
-      h("line", {class: "grid", x1: LEFT, x2: width, y1: y(value), y2: y(value)}),
-      h("text", {x: LEFT - 6, y: Number(y(value)) + 4, "text-anchor": "end"}, text(value))]);
-    const {times, isDays} = timesOf(from, to, width - LEFT);
+      h("line", {class: "grid", x1: left, x2: width, y1: y(value), y2: y(value)}),
+      h("text", {x: left - 6, y: Number(y(value)) + 4, "text-anchor": "end"}, text(value))]);
+    const {times, isDays} = timesOf(from, to, width - left);
     for (const time of times)
       made.push(h("text", {x: x(time), y: HEIGHT - 4, "text-anchor": Number(x(time)) > width - 20 ? "end" : "middle"},
                   inZone(time, isDays ? day : clock)));
@@ -112,7 +113,7 @@ export function chart(title, series, axis = {}) {
     draw();
   };
   svg.onpointermove = ({offsetX}) => history && point(Math.min(history.to, Math.max(history.from,
-    history.from + ((history.to - history.from) * (offsetX - LEFT)) / (width - LEFT))));
+    history.from + ((history.to - history.from) * (offsetX - left)) / (width - left))));
   svg.onpointerleave = () => point(null);
   new ResizeObserver(([{contentRect}]) => {
     if (contentRect.width === width) return;

@@ -45,9 +45,11 @@ const rates = [
   ["Failed, to be retried", "tickwheel_attempts_failed_total", "deliveries?outcome=failed"],
   ["Dead", "tickwheel_timers_dead_total", "dead"],
 ];
-const levels = [
+const waitsFor = (samples, ...kinds) => kinds.reduce((sum, kind) => sum + (samples.get(`tickwheel_timers_ready{kind="${kind}"}`) ?? 0), 0);
+const levels = [ // a figure that is no metric has what makes it of the samples
   ["Pending", "tickwheel_timers_pending", "timers"], ["In flight", "tickwheel_deliveries_inflight"],
-  ["Due and waiting", "tickwheel_deliveries_waiting", "queues"], ["Dead letters", "tickwheel_dead_letters", "dead"],
+  ["Due, to be sent", "to-send", "targets", (samples) => waitsFor(samples, "webhook", "broker", "catch_up")],
+  ["Due, for workers", "to-lease", "queues", (samples) => waitsFor(samples, "queue")], ["Dead letters", "tickwheel_dead_letters", "dead"],
   ["Breakers open", "tickwheel_breakers_open", "targets"], ["Memory", "process_resident_memory_bytes"],
   ["Disk", "tickwheel_disk_bytes"], ["Free disk", "tickwheel_disk_free_bytes"],
 ];
@@ -116,7 +118,7 @@ function verdict(place, waits, samples, told) {
 }
 
 const bound = (seconds) => (seconds === null ? "–" : seconds === Infinity ? "over the scale" :
-                            seconds < 0.001 ? "< 1 ms" : `≤ ${duration(1000 * seconds)}`);
+                            seconds < 0.001 ? "< 1ms" : `≤ ${duration(1000 * seconds)}`);
 
 /** Shows the lateness of the last minute by stage, and how its p99 moved. */
 function lateness(place) {
@@ -164,6 +166,11 @@ function latest(context) {
   return place;
 }
 
+/** What a token without the scope admin sees in place of the figures. */
+const withoutFigures = () => h("p", {class: "message done"}, "This page shows the figures of the whole daemon, which are for tokens with the scope admin. Yours shows: ",
+  [["timers", "Timers"], ["schedules", "Schedules"], ["queues", "Queues"], ["targets", "Targets"], ["deliveries", "Deliveries"], ["dead", "Dead letters"]]
+    .flatMap(([path, name], at) => [at ? ", " : "", h("a", {href: `#/${path}`}, name)]), ".");
+
 export async function now(context) {
   const {content, signal} = context;
   const state = h("p", {class: "value", role: "status"}, "…"), waits = h("ul", {class: "waits", hidden: true});
@@ -184,8 +191,8 @@ export async function now(context) {
         const rate = Math.max(0, (1000 * ((samples.get(key) ?? 0) - (last.samples.get(key) ?? 0))) / (at - last.at));
         cards.get(key).add(rate, rate < 10 && rate % 1 ? rate.toFixed(1) : number(rate));
       }
-    for (const [, key] of levels)
-      cards.get(key).add(samples.get(key) ?? 0, (key.endsWith("_bytes") ? bytes : number)(samples.get(key)));
+    for (const [, key, , of = () => samples.get(key)] of levels)
+      cards.get(key).add(of(samples) ?? 0, (key.endsWith("_bytes") ? bytes : number)(of(samples)));
     history.push({at, samples});
     if (history.length > 60) history.shift();
     for (const section of sections) section.look();
@@ -196,7 +203,8 @@ export async function now(context) {
     await look();
   } catch (error) {
     if (signal.aborted || !(error instanceof ProblemError) || error.status >= 500) throw error; // the frame tries again
-    content.append(message(error.message), events); // the token may see no figures, but events perhaps
+    // The token may see no figures, but events perhaps.
+    content.append(error.status === 403 ? withoutFigures() : message(error.message), events);
     return;
   }
   content.append(state, waits, past(context), ...sections.map(({element}) => element),
