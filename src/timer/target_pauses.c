@@ -49,7 +49,7 @@ bool target_pause_name(struct bytes text, const struct target *target,
     const size_t size = is_url ? target_pause_name_url(text, target, room) : name.size;
     if (size > TARGET_PAUSE_NAME_SIZE_MAX)
         return false;
-    if (!is_url)
+    if (!is_url && size)
         memcpy(room, name.data, size);
     *ret_name = (struct bytes){room, size};
     return true;

@@ -60,7 +60,8 @@ class LostFolderTest(DaemonCase):
         self.take_away()
         shutil.copytree(self.away, self.data)
         self.assert_lost()
-        shutil.rmtree(self.data)
+        while os.path.exists(self.data):  # the daemon probes it meanwhile
+            shutil.rmtree(self.data, ignore_errors=True)
         os.rename(self.away, self.data)
         harness.wait_until(self.daemon.is_ready, 20, "ready")
         later = self.create()
