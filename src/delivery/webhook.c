@@ -242,7 +242,7 @@ static bool webhook_may_enter(struct webhook *webhook, struct delivery *delivery
     outcome->retry_after_ms = status.wait_ms;
     outcome->holds = status.scope == TARGET_ORIGIN ? DELIVERY_HOLDS_QUEUE : DELIVERY_HOLDS_TIMER;
     snprintf(outcome->error, sizeof(outcome->error),
-             "not tried: its %s failed %" PRIu32 " times in a row",
+             TIMER_NOT_TRIED "its %s failed %" PRIu32 " times in a row",
              status.scope == TARGET_ORIGIN ? "target" : "path", status.failures);
     delivery->started_us = delivery->ended_us = wall_now_us();
     list_push(&webhook->ended, &delivery->link);

@@ -117,6 +117,7 @@ static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue
     assert(entry->flags & ENTRY_IS_COUNTED);
     const bool is_first = list_is_empty(&queue->timers);
     entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
+    entries_queue(engine->entries, entry);
     if (end == DISPATCH_FRONT)
         list_push_front(&queue->timers, &entry->link);
     else
@@ -726,6 +727,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         list_remove(link);
         if (queue)
             dispatch_queue_update(engine, queue);
+        entries_show(engine->entries, entry);
         spill_reschedule(engine, entry);
     }
     dispatch_set_alarms(engine);
@@ -762,6 +764,21 @@ struct wall dispatch_oldest(const struct engine *engine)
     return oldest;
 }
 
+/* Adds the timers that a breaker postponed and that are in no queue. */
+static void dispatch_count_postponed(const struct engine *engine, struct engine_stats *stats)
+{
+    const struct live *live = entries_live(engine->entries);
+
+    for (const struct live_postponed *of = NULL; (of = live_next_postponed(live, of));) {
+        const enum wait_reason reason = waiting_postponed_reason(engine, of);
+        struct wall *oldest = &stats->oldest_overdue[OVERDUE_WEBHOOK];
+
+        stats->held[reason] += of->count;
+        if (reason != WAIT_PAUSED)
+            *oldest = wall_min(*oldest, live_postponed_oldest(of));
+    }
+}
+
 /* Returns, by kind, the number of waiting timers, and the due time of the one that is late by the
  * most; 0 if none is late. Timers of a paused queue or target wait on purpose and are not late. */
 static void dispatch_overdue(const struct engine *engine, struct engine_stats *ret_stats)
@@ -792,10 +809,13 @@ static void dispatch_overdue(const struct engine *engine, struct engine_stats *r
     LIST_FOR_EACH (entries_busy(engine->entries), link) {
         const struct timer *timer = entry_of(link)->timer;
         struct wall *oldest = &ret_oldest[of_target[target_sharing(&timer->target)]];
+        const bool is_postponed = waiting_is_postponed(engine, entry_of(link));
 
-        if (entry_of(link)->phase == ENTRY_INFLIGHT)
+        ret_stats->held[WAIT_BREAKER] += is_postponed;
+        if (entry_of(link)->phase == ENTRY_INFLIGHT || is_postponed)
             *oldest = wall_min(*oldest, timer->due);
     }
+    dispatch_count_postponed(engine, ret_stats);
     for (int i = 0; i < OVERDUE_KIND_COUNT; i++)
         if (ret_oldest[i].ms >= engine->now.ms)
             ret_oldest[i] = (struct wall){0};
@@ -847,6 +867,7 @@ static void dispatch_check_entries(const struct engine *engine)
         inflight += entry->phase == ENTRY_INFLIGHT;
         if (entry->phase != ENTRY_QUEUED && entry->phase != ENTRY_INFLIGHT)
             continue;
+        CHECK(entry->live.slot == 0); /* otherwise it would be counted twice */
         CHECK(entry->flags & ENTRY_IS_COUNTED);
         CHECK(!timer_is_final(timer->state) && entry->row_at.ms == timer->at.ms);
         CHECK(entry->phase == ENTRY_INFLIGHT || position_is_due(engine, timer) ||

@@ -7,7 +7,7 @@
  *   leases.c          the leases of each tenant, which share a limit
  *   lateness.c        what made a delivery late
  *   survey.c          counts of timers that wait or are in flight, for clients
- *   waiting.c         counts of waiting timers, by tenant and queue
+ *   waiting.c         counts of waiting timers, by tenant and queue; those that a breaker postponed
  *   connections.c     tenants take turns at a broker's connection
  *
  * The places in flight are those of budget.h, which the engine may share with others.
@@ -248,5 +248,16 @@ struct dispatch_queue *connections_next(struct dispatch_connection *connection);
 
 /* For tests: aborts unless every invariant holds. O(connections and their queues). */
 void connections_check(const struct engine *engine);
+
+/* ---- waiting.c ---- */
+
+/* Returns why timers wait that a breaker postponed: the breaker, or what holds them back for
+ * longer. */
+enum wait_reason waiting_postponed_reason(const struct engine *engine,
+                                          const struct live_postponed *postponed);
+
+/* True if a breaker holds the timer back although it is in no queue and live.h does not count it as
+ * postponed: its outcome is being written, or its delivery is in flight. */
+bool waiting_is_postponed(const struct engine *engine, const struct entry *entry);
 
 #endif

@@ -82,6 +82,53 @@ static void test_a_postponed_one_holds_its_queue(void **state)
     fixture_deinit(&fixture);
 }
 
+static void dispatch_expect_postponed(struct engine_fixture *fixture, uint64_t count,
+                                      uint64_t oldest_ms)
+{
+    const struct engine_stats stats = dispatch_stats_of(fixture);
+
+    assert_int_equal(stats.held[WAIT_BREAKER], count);
+    assert_int_equal(stats.oldest_overdue[OVERDUE_WEBHOOK].ms, oldest_ms);
+}
+
+/* Goal: timers that a breaker postponed are late and wait for it, wherever they are. Method: a path
+ * fails, which holds no queue. Its timers are postponed to the wheel, then to the disk only; the
+ * engine restarts, and delivers them. */
+/* proves: verdict, metrics */
+static void test_what_a_breaker_postponed_waits_for_it(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    fixture.options.second_scan_ms = 60000;
+    dispatch_reopen(&fixture);
+    const uint64_t waits_ms[] = {1000, 3 * HOUR_MS}, due_ms = HOUR_MS; /* the rows are counted */
+    for (uint64_t i = 0; i < 3; i++)
+        fixture_create(&fixture, "http://dead.example/x?a=1", due_ms - 1000 * i, NULL);
+    walk_to(&fixture, due_ms);
+    for (size_t i = 0; i < 2; i++) {
+        dispatch_expect_postponed(&fixture, 0, START.ms + due_ms - 2000);
+        for (size_t left = 3; left > 0; left--)
+            fixture_answer(&fixture, fixture_first_out(&fixture),
+                           (struct delivery_outcome){.result = DELIVERY_POSTPONED,
+                                                     .holds = DELIVERY_HOLDS_TIMER,
+                                                     .retry_after_ms = waits_ms[i],
+                                                     .error = "not tried: its path failed"});
+        dispatch_expect_postponed(&fixture, 3, START.ms + due_ms - 2000);
+        if (i == 0)
+            walk_to(&fixture, due_ms + 2 * 1000 + 1);
+    }
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    walk_to(&fixture, 2 * HOUR_MS);
+    dispatch_expect_postponed(&fixture, 3, START.ms + due_ms - 2000);
+    walk_to(&fixture, 8 * HOUR_MS);
+    dispatch_expect_postponed(&fixture, 0, START.ms + due_ms - 2000); /* in flight */
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    dispatch_expect_postponed(&fixture, 0, 0);
+    fixture_deinit(&fixture);
+}
+
 struct dispatch_test_waiting {
     size_t webhooks;
     struct wall queue_oldest;
@@ -325,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_postponed_one_holds_its_queue),
+        cmocka_unit_test(test_what_a_breaker_postponed_waits_for_it),
         cmocka_unit_test(test_lateness_by_kind),
         cmocka_unit_test(test_one_that_gets_through_ends_the_hold),
         cmocka_unit_test(test_a_hold_outlives_its_timers_but_no_step_back),

@@ -26,7 +26,8 @@ struct engine_stats {
     METRIC_ENGINE_LIST(X)
 #undef X
     uint64_t ready[OVERDUE_KIND_COUNT]; /* due timers that wait in memory, by kind */
-    uint64_t held[WAIT_REASONS];        /* the timers of `ready`, by the reason why they wait */
+    /* number of waiting timers by reason: those of `ready`, and those that a breaker postponed */
+    uint64_t held[WAIT_REASONS];
     /* Due time of the timer that is late by the most, by kind; 0 if none is late. */
     struct wall oldest_overdue[OVERDUE_KIND_COUNT];
     /* earliest position of a live timer, of this engine only. This field and the next one are not

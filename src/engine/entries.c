@@ -126,7 +126,7 @@ static void entries_remove(struct entries *entries, struct entry *entry)
     assert(removed == entry);
     (void)removed;
     entries_uncount(entries, entry);
-    live_leave(entries->live, &entry->live, position_of(entry->timer));
+    live_leave(entries->live, &entry->live, entry->timer);
     list_push(&entries->gone, &entry->link);
     assert(!(entry->flags & ENTRY_IS_COUNTED));
 }
@@ -277,6 +277,11 @@ void entries_count_tenants(struct entries *entries)
 void entries_show(struct entries *entries, struct entry *entry)
 {
     live_show(entries->live, &entry->live, entry->timer);
+}
+
+void entries_queue(struct entries *entries, struct entry *entry)
+{
+    live_queue(entries->live, &entry->live);
 }
 
 void entries_take_in(struct entries *entries, struct entry *entry)

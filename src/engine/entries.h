@@ -74,7 +74,7 @@ struct entry {
     struct wall loaded;
     struct wall found_due; /* QUEUED, INFLIGHT: time at which it was found due */
     uint64_t queue;        /* QUEUED, INFLIGHT: key of its dispatch queue */
-    /* how live.h counts its timer; changed by entries_show and entries_take_in */
+    /* how live.h counts its timer; changed by entries_show, entries_queue and entries_take_in */
     struct live_mark live;
     /* WRITING: delivery that goes back to its sender when the write has a result; otherwise NULL */
     struct delivery *recorded;
@@ -141,6 +141,9 @@ bool entries_have_room(const struct entries *entries, struct bytes tenant, size_
 
 /* Counts the entry's timer in live.h as it is now: durable, or in delivery. */
 void entries_show(struct entries *entries, struct entry *entry);
+
+/* Counts the entry's timer in live.h as one in a dispatch queue. */
+void entries_queue(struct entries *entries, struct entry *entry);
 
 /* Counts the entry's timer in live.h after its row was read. */
 void entries_take_in(struct entries *entries, struct entry *entry);

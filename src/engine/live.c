@@ -16,8 +16,9 @@ struct live_tenant {
 };
 
 struct live {
-    struct map tenants; /* tenant_key -> live_tenant; tenants are never removed */
-    struct map rows;    /* hash of a tenant and origin -> first row with that hash */
+    struct map tenants;    /* tenant_key -> live_tenant; tenants are never removed */
+    struct map rows;       /* hash of a tenant and origin -> first row with that hash */
+    struct list postponed; /* of the rows that have some */
     struct storage_position cursor;
     bool is_lost;  /* a timer could not be counted for want of memory */
     bool is_wrong; /* a timer was uncounted that had not been counted: a bug */
@@ -31,6 +32,7 @@ struct live *live_create(void)
         return NULL;
     map_init(&live->tenants);
     map_init(&live->rows);
+    list_init(&live->postponed);
     return live;
 }
 
@@ -41,8 +43,10 @@ void live_destroy(struct live *live)
     if (!live)
         return;
     for (struct live_tenant *tenant; (tenant = map_next(&live->tenants, &cursor));) {
-        LIST_FOR_EACH (&tenant->rows, link)
+        LIST_FOR_EACH (&tenant->rows, link) {
+            free(list_item(link, struct live_row, link_)->postponed_);
             free(list_item(link, struct live_row, link_));
+        }
         free(tenant);
     }
     map_deinit(&live->rows);
@@ -168,6 +172,84 @@ static struct live_row *live_row_of(struct live *live, const struct timer *timer
     return row ? row : tenant->others;
 }
 
+/* ---- postponed timers ---- */
+
+/* Width of a slot, as a power of two of milliseconds. Timers return within twice the time for which
+ * a breaker stays open. So a slot is empty soon after, and its oldest due time is forgotten. */
+#define LIVE_SLOT_BITS 14
+
+static size_t live_slot(const struct timer *timer)
+{
+    return (timer->at.ms >> LIVE_SLOT_BITS) % LIVE_SLOTS;
+}
+
+static struct live_postponed *live_postponed_create(const struct live_row *row,
+                                                    const struct timer *timer)
+{
+    const struct bytes tenant = timer->texts.tenant;
+    struct bytes rest = timer->texts.target;
+    const struct bytes url = row->origin_size ? bytes_cut(&rest, '?') : (struct bytes){0};
+    struct live_postponed *postponed = calloc(1, sizeof(*postponed) + tenant.size + url.size);
+
+    if (!postponed)
+        return NULL;
+    list_init(&postponed->link_);
+    postponed->tenant_size = tenant.size;
+    postponed->url_size = url.size;
+    if (tenant.size)
+        memcpy(postponed->text, tenant.data, tenant.size);
+    if (url.size)
+        memcpy(postponed->text + tenant.size, url.data, url.size);
+    return postponed;
+}
+
+/* Forgets that timers of the row are postponed. */
+static void live_postponed_drop(struct live_row *row)
+{
+    if (row->postponed_)
+        list_remove(&row->postponed_->link_);
+    free(row->postponed_);
+    row->postponed_ = NULL;
+}
+
+/* Counts the timer in a slot if it is postponed. Without memory the count is too low. */
+static void live_postpone(struct live *live, struct live_mark *mark, const struct timer *timer)
+{
+    struct live_row *row = mark->row;
+
+    mark->slot = 0;
+    if (!row || !timer_is_postponed(timer))
+        return;
+    if (!row->postponed_) {
+        row->postponed_ = live_postponed_create(row, timer);
+        if (!row->postponed_)
+            return;
+        list_push(&live->postponed, &row->postponed_->link_);
+    }
+    struct live_postponed *postponed = row->postponed_;
+    const size_t i = live_slot(timer);
+    postponed->slots_[i].oldest = postponed->slots_[i].count++
+                                      ? wall_min(postponed->slots_[i].oldest, timer->due)
+                                      : timer->due;
+    postponed->count++;
+    mark->slot = (uint8_t)(i + 1);
+}
+
+/* A slot may be empty already if there was no memory to count its timers. */
+static void live_unpostpone(struct live_mark *mark)
+{
+    struct live_row *row = mark->row;
+
+    if (row && row->postponed_ && mark->slot && row->postponed_->slots_[mark->slot - 1].count) {
+        row->postponed_->slots_[mark->slot - 1].count--;
+        if (--row->postponed_->count == 0)
+            live_postponed_drop(row);
+    }
+    mark->slot = 0;
+}
+
+/* ---- counts ---- */
+
 static void live_count(struct live *live, struct live_row *row, enum timer_state state)
 {
     if (!row) {
@@ -187,6 +269,8 @@ static void live_uncount(struct live *live, struct live_row *row, enum timer_sta
     }
     row->counts[state]--;
     row->total--;
+    if (row->counts[TIMER_RETRYING] == 0)
+        live_postponed_drop(row);
     if (row->total == 0 && row->origin_size)
         live_remove(live, row);
 }
@@ -196,15 +280,15 @@ static void live_uncount(struct live *live, struct live_row *row, enum timer_sta
 void live_show(struct live *live, struct live_mark *mark, const struct timer *timer)
 {
     struct live_row *row = timer_is_final(timer->state) ? NULL : live_row_of(live, timer);
-    const struct live_mark before = *mark;
+    struct live_mark before = *mark;
 
     *mark = (struct live_mark){.as = LIVE_AS_NOTHING};
     if (!timer_is_final(timer->state)) {
-        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)timer->state};
+        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)timer->state, 0};
         live_count(live, row, timer->state);
+        live_postpone(live, mark, timer);
     }
-    if (before.as == LIVE_AS_TIMER)
-        live_uncount(live, before.row, (enum timer_state)before.state);
+    live_forget(live, &before);
 }
 
 /* Returns the row that counts the timer because its row was before the cursor; NULL if it is not
@@ -227,22 +311,41 @@ void live_take_in(struct live *live, struct live_mark *mark, const struct timer 
     struct live_row *row = mark->as == LIVE_AS_ROW ? live_counted(live, timer) : NULL;
 
     if (row)
-        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)timer->state};
+        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)timer->state,
+                                   timer_is_postponed(timer) ? (uint8_t)(live_slot(timer) + 1) : 0};
     else
         live_show(live, mark, timer);
 }
 
-void live_leave(struct live *live, struct live_mark *mark, struct storage_position position)
+void live_queue(struct live *live, struct live_mark *mark)
 {
-    if (!storage_position_before(position, live->cursor))
+    assert(mark->as == LIVE_AS_TIMER || live->is_lost);
+    live_unpostpone(mark);
+}
+
+/* A row that is not in memory is counted as live_walk_row counts it. So a timer that was in a
+ * dispatch queue is counted as postponed again. */
+void live_leave(struct live *live, struct live_mark *mark, const struct timer *timer)
+{
+    const struct storage_position position = {timer->at, timer->id.serial};
+
+    if (!storage_position_before(position, live->cursor)) {
         live_forget(live, mark);
+    } else if (mark->as == LIVE_AS_TIMER && mark->state == TIMER_RETRYING) {
+        struct live_mark before = *mark;
+
+        live_postpone(live, mark, timer);
+        live_unpostpone(&before);
+    }
     *mark = (struct live_mark){.as = LIVE_AS_ROW};
 }
 
 void live_forget(struct live *live, struct live_mark *mark)
 {
-    if (mark->as == LIVE_AS_TIMER)
+    if (mark->as == LIVE_AS_TIMER) {
+        live_unpostpone(mark);
         live_uncount(live, mark->row, (enum timer_state)mark->state);
+    }
     *mark = (struct live_mark){.as = LIVE_AS_NOTHING};
 }
 
@@ -252,8 +355,11 @@ void live_walk_row(struct live *live, const struct timer *timer)
 {
     const struct storage_position position = {timer->at, timer->id.serial};
 
-    if (!storage_position_before(position, live->cursor))
-        live_count(live, live_row_of(live, timer), timer->state);
+    if (storage_position_before(position, live->cursor))
+        return;
+    struct live_mark mark = {.row = live_row_of(live, timer)};
+    live_count(live, mark.row, timer->state);
+    live_postpone(live, &mark, timer);
 }
 
 void live_walked(struct live *live, struct storage_position from, struct storage_position to)
@@ -283,6 +389,36 @@ const struct live_row *live_next(const struct live *live, struct bytes tenant,
     return next == &of->rows ? NULL : list_item(next, struct live_row, link_);
 }
 
+const struct live_postponed *live_next_postponed(const struct live *live,
+                                                 const struct live_postponed *last)
+{
+    struct list *next = last ? last->link_.next : live->postponed.next;
+
+    return next == &live->postponed ? NULL : list_item(next, struct live_postponed, link_);
+}
+
+struct wall live_postponed_oldest(const struct live_postponed *postponed)
+{
+    struct wall oldest = WALL_NEVER;
+
+    for (size_t i = 0; i < LIVE_SLOTS; i++)
+        if (postponed->slots_[i].count)
+            oldest = wall_min(oldest, postponed->slots_[i].oldest);
+    return oldest;
+}
+
+static void live_postponed_check(const struct live_row *row)
+{
+    uint64_t count = 0;
+
+    if (!row->postponed_)
+        return;
+    for (size_t i = 0; i < LIVE_SLOTS; i++)
+        count += row->postponed_->slots_[i].count;
+    CHECK(count > 0 && count == row->postponed_->count);
+    CHECK(count <= row->counts[TIMER_RETRYING]);
+}
+
 void live_check(const struct live *live)
 {
     size_t cursor = 0;
@@ -297,6 +433,7 @@ void live_check(const struct live *live)
 
             for (size_t i = 0; i < LIVE_STATES; i++)
                 total += row->counts[i];
+            live_postponed_check(row);
             CHECK(row->total == total && (total > 0 || row == tenant->others));
         }
 }

@@ -10,7 +10,8 @@
  *
  *     live_take_in(live, &mark, timer)    the timer's row was read
  *     live_show(live, &mark, timer)       the timer was made, changed, or has ended
- *     live_leave(live, &mark, position)   the timer leaves memory; the storage has its row
+ *     live_queue(live, &mark)             the timer, which did not change, is in a dispatch queue
+ *     live_leave(live, &mark, timer)      the timer leaves memory; the storage has its row
  *     live_forget(live, &mark)            the timer leaves memory, and the storage has no row
  *
  * Memory     LIVE_ORIGINS_MAX origins of each tenant have a row of their own. While the timers of
@@ -26,8 +27,21 @@
 
 #define LIVE_ORIGINS_MAX 200
 #define LIVE_STATES      (TIMER_PAUSED + 1)
+#define LIVE_SLOTS       16 /* parts of the postponed timers of a row, by their position */
 
 struct live;
+
+/* Timers of a row that a breaker postponed and that are in no dispatch queue. */
+struct live_postponed {
+    struct list link_; /* in the list of all of them */
+    uint64_t count;
+    struct {
+        uint64_t count;
+        struct wall oldest; /* earliest due time of its timers since it was empty */
+    } slots_[LIVE_SLOTS];
+    size_t tenant_size, url_size;
+    char text[]; /* tenant, then the URL of one of the timers without its query */
+};
 
 /* Number of live timers of a tenant with one origin. */
 struct live_row {
@@ -35,8 +49,9 @@ struct live_row {
     struct live_tenant *tenant_;
     struct list link_; /* in the tenant's list of rows */
     uint64_t total;
-    uint64_t counts[LIVE_STATES]; /* indexed by enum timer_state */
-    size_t origin_size;           /* 0 in the row for origins that have no row of their own */
+    uint64_t counts[LIVE_STATES];      /* indexed by enum timer_state */
+    struct live_postponed *postponed_; /* NULL if there are none */
+    size_t origin_size;                /* 0 in the row for origins that have no row of their own */
     char origin[];
 };
 
@@ -51,6 +66,7 @@ struct live_mark {
     struct live_row *row;
     uint8_t as;    /* enum live_as */
     uint8_t state; /* enum timer_state with which it is counted */
+    uint8_t slot;  /* slot of `postponed_` that counts it, plus 1; 0 if none does */
 };
 
 struct live *live_create(void); /* returns NULL if out of memory */
@@ -58,7 +74,8 @@ void live_destroy(struct live *live);
 
 void live_take_in(struct live *live, struct live_mark *mark, const struct timer *timer);
 void live_show(struct live *live, struct live_mark *mark, const struct timer *timer);
-void live_leave(struct live *live, struct live_mark *mark, struct storage_position position);
+void live_queue(struct live *live, struct live_mark *mark);
+void live_leave(struct live *live, struct live_mark *mark, const struct timer *timer);
 void live_forget(struct live *live, struct live_mark *mark);
 
 /* Counts a row seen by the walk, whose timer is not in memory. Has no effect if the row is before
@@ -75,6 +92,26 @@ bool live_is_complete(const struct live *live);
  * returned at the end. */
 const struct live_row *live_next(const struct live *live, struct bytes tenant,
                                  const struct live_row *row);
+
+/* Walks the postponed timers of all tenants, by origin. NULL as `last` asks for the first; NULL is
+ * returned at the end. */
+const struct live_postponed *live_next_postponed(const struct live *live,
+                                                 const struct live_postponed *last);
+
+static inline struct bytes live_postponed_tenant(const struct live_postponed *postponed)
+{
+    return (struct bytes){postponed->text, postponed->tenant_size};
+}
+
+/* Returns the URL of one of the timers, without its query; empty if they have several origins. */
+static inline struct bytes live_postponed_url(const struct live_postponed *postponed)
+{
+    return (struct bytes){postponed->text + postponed->tenant_size, postponed->url_size};
+}
+
+/* Returns the earliest due time of the timers. It may be that of a timer that has left, as long as
+ * others of its slot wait. */
+struct wall live_postponed_oldest(const struct live_postponed *postponed);
 
 /* For tests: aborts unless the sums are right. */
 void live_check(const struct live *live);

@@ -22,6 +22,7 @@ struct model_timer {
     struct timer *timer;
     struct live_mark mark;
     bool is_in_memory;
+    bool is_queued;
 };
 
 static const struct bytes tenants[TENANTS] = {{"", 0}, {"a", 1}, {"shop", 4}};
@@ -32,7 +33,9 @@ static struct timer *live_model_alloc(struct random *random, uint64_t serial)
     const int size = snprintf(target, sizeof(target), "https://h%u.example/x",
                               (unsigned)random_below(random, ORIGINS));
     struct timer *timer = timer_alloc(&(struct timer_texts){
-        .target = {target, (size_t)size}, .tenant = tenants[random_below(random, TENANTS)]});
+        .target = {target, (size_t)size},
+        .last_error = random_below(random, 2) ? BYTES("not tried: it failed") : BYTES("HTTP 500"),
+        .tenant = tenants[random_below(random, TENANTS)]});
 
     assert_non_null(timer);
     timer->id.serial = serial;
@@ -48,9 +51,12 @@ static void live_model_change(struct random *random, struct live *live, struct m
     of->timer->state = states[random_below(random, 5)];
     of->timer->at.ms = 1 + random_below(random, 1000);
     live_show(live, &of->mark, of->timer);
+    of->is_queued = random_below(random, 2) && !timer_is_final(of->timer->state);
+    if (of->is_queued)
+        live_queue(live, &of->mark);
     if (of->timer->state != TIMER_FIRED)
         return;
-    live_leave(live, &of->mark, (struct storage_position){of->timer->at, of->timer->id.serial});
+    live_leave(live, &of->mark, of->timer);
     timer_free(of->timer);
     *of = (struct model_timer){0};
 }
@@ -70,7 +76,8 @@ static void live_model_step(struct random *random, struct live *live, struct mod
     } else if (random_below(random, 2)) {
         live_model_change(random, live, of);
     } else if (of->timer->state != TIMER_DELIVERING) {
-        live_leave(live, &of->mark, (struct storage_position){of->timer->at, of->timer->id.serial});
+        live_leave(live, &of->mark, of->timer);
+        of->is_queued = false;
         of->is_in_memory = false;
     }
 }
@@ -86,9 +93,37 @@ static void live_model_walk(struct live *live, struct model_timer *timers, uint6
     live_walked(live, (struct storage_position){{from}, 0}, (struct storage_position){{to}, 0});
 }
 
+/* The postponed timers are those that are in no queue, and none is due before their oldest. */
+static void live_model_compare_postponed(const struct live *live, const struct model_timer *timers)
+{
+    const struct live_postponed *postponed = NULL;
+    uint64_t counts[TENANTS] = {0}, expected[TENANTS] = {0};
+    struct wall oldest[TENANTS], due[TENANTS];
+
+    for (size_t t = 0; t < TENANTS; t++)
+        oldest[t] = due[t] = WALL_NEVER;
+    while ((postponed = live_next_postponed(live, postponed)))
+        for (size_t t = 0; t < TENANTS; t++)
+            if (bytes_equal(live_postponed_tenant(postponed), tenants[t])) {
+                counts[t] += postponed->count;
+                oldest[t] = wall_min(oldest[t], live_postponed_oldest(postponed));
+            }
+    for (size_t i = 0; i < TIMERS; i++)
+        for (size_t t = 0; t < TENANTS; t++)
+            if (timers[i].timer && !timers[i].is_queued && timer_is_postponed(timers[i].timer) &&
+                bytes_equal(timers[i].timer->texts.tenant, tenants[t])) {
+                expected[t]++;
+                due[t] = wall_min(due[t], timers[i].timer->due);
+            }
+    assert_memory_equal(counts, expected, sizeof(counts));
+    for (size_t t = 0; t < TENANTS; t++)
+        assert_true(expected[t] > 0 && oldest[t].ms <= due[t].ms);
+}
+
 static void live_model_compare(struct live *live, const struct model_timer *timers)
 {
     live_check(live);
+    live_model_compare_postponed(live, timers);
     for (size_t t = 0; t < TENANTS; t++) {
         uint64_t expected[LIVE_STATES] = {0}, counted[LIVE_STATES] = {0};
         const struct live_row *row = NULL;

@@ -551,7 +551,7 @@ void outcome_abandoned(struct engine *engine, struct entry *entry)
 {
     assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
-    outcome_finish_given_up(engine, entry, BYTES("not tried: its target failed"));
+    outcome_finish_given_up(engine, entry, BYTES(TIMER_NOT_TRIED "its target failed"));
     assert(entry->phase == ENTRY_WRITING);
 }
 

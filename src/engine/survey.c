@@ -155,8 +155,44 @@ static struct bytes survey_held_target(const struct timer *timer)
                                                                   : timer_shown_origin(timer);
 }
 
-static void survey_held(struct engine *engine, struct survey *survey)
+/* Adds the timers that a breaker postponed and that are in no queue. */
+static void survey_postponed(struct surveyor *surveyor, struct buffer *name)
 {
+    const struct engine *engine = surveyor->engine;
+    const struct live *live = entries_live(engine->entries);
+    struct survey *survey = surveyor->survey;
+
+    LIST_FOR_EACH (entries_busy(engine->entries), link) {
+        const struct timer *timer = entry_of(link)->timer;
+        const struct survey_held held = {WAIT_BREAKER, timer->texts.tenant,
+                                         survey_held_target(timer)};
+
+        if (!waiting_is_postponed(engine, entry_of(link)))
+            continue;
+        buffer_clear(name);
+        survey_put_held(&held, name);
+        struct survey_row *row = survey_row_of(surveyor, entry_of(link)->queue, buffer_bytes(name));
+        if (row)
+            survey_add_ready(row, timer);
+    }
+    for (const struct live_postponed *of = NULL; (of = live_next_postponed(live, of));) {
+        const struct survey_held held = {waiting_postponed_reason(engine, of),
+                                         live_postponed_tenant(of), live_postponed_url(of)};
+
+        buffer_clear(name);
+        survey_put_held(&held, name);
+        struct survey_row *row = survey_add(survey, buffer_bytes(name));
+        if (!row)
+            break;
+        row->ready = of->count;
+        row->oldest = live_postponed_oldest(of);
+    }
+}
+
+static void survey_held(struct surveyor *surveyor)
+{
+    struct engine *engine = surveyor->engine;
+    struct survey *survey = surveyor->survey;
     struct buffer name;
     size_t cursor = 0;
 
@@ -180,6 +216,7 @@ static void survey_held(struct engine *engine, struct survey *survey)
         row->oldest = first->due;
         row->is_spilled = queue->backlog.scan != 0;
     }
+    survey_postponed(surveyor, &name);
     survey->names.failed |= buffer_failed(&name);
     buffer_deinit(&name);
 }
@@ -223,12 +260,11 @@ enum error_code dispatch_survey(struct engine *engine, struct command *command)
         survey_live(engine, command->tenant, survey);
         return buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
     }
-    if (survey->kind == SURVEY_HELD) {
-        survey_held(engine, survey);
-        return buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
-    }
     map_init(&surveyor.rows);
-    survey_queues(&surveyor);
+    if (survey->kind == SURVEY_HELD)
+        survey_held(&surveyor);
+    else
+        survey_queues(&surveyor);
     map_deinit(&surveyor.rows);
     return buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
 }

@@ -26,3 +26,31 @@ void engine_tell_waiting(const struct engine *engine,
         tell(context, &waiting);
     }
 }
+
+enum wait_reason waiting_postponed_reason(const struct engine *engine,
+                                          const struct live_postponed *postponed)
+{
+    const struct bytes url = live_postponed_url(postponed);
+    const struct target_pause *pause = NULL;
+    struct target target;
+
+    if (engine->is_draining)
+        return WAIT_STOPPING;
+    if (engine->is_held)
+        return WAIT_MAINTENANCE;
+    if (engine->pauses && url.size && !target_parse(url, &target, NULL))
+        pause = target_pauses_of(engine->pauses, live_postponed_tenant(postponed), url, &target);
+    return pause && pause->until.ms > engine->now.ms ? WAIT_PAUSED : WAIT_BREAKER;
+}
+
+/* A delivery in flight waits for the breaker if its target has not answered since a hold began: the
+ * sender may not have refused it yet. */
+bool waiting_is_postponed(const struct engine *engine, const struct entry *entry)
+{
+    if (entry->live.slot)
+        return false;
+    if (entry->phase != ENTRY_INFLIGHT)
+        return entry->phase == ENTRY_WRITING && timer_is_postponed(entry->timer);
+    const struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
+    return queue && queue->failing_since.ms;
+}

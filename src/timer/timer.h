@@ -213,6 +213,17 @@ static inline bool timer_is_pulled(const struct timer *timer)
     return target_sharing(&timer->target) == TARGET_SHARES_WORKERS;
 }
 
+/* Beginning of the last_error of a webhook that a breaker postponed. */
+#define TIMER_NOT_TRIED "not tried: "
+
+/* True if the timer is a webhook that waits because a breaker refused its last delivery. */
+static inline bool timer_is_postponed(const struct timer *timer)
+{
+    return timer->state == TIMER_RETRYING &&
+           target_sharing(&timer->target) == TARGET_SHARES_ORIGIN &&
+           bytes_has_prefix(timer->texts.last_error, BYTES(TIMER_NOT_TRIED));
+}
+
 /* Returns the origin as the API shows it. For a queue that is the target without its priority. */
 static inline struct bytes timer_shown_origin(const struct timer *timer)
 {

@@ -67,6 +67,20 @@ class VerdictTest(daemon_case.DaemonCase):
         self.call(200, "DELETE", "/v1/admin/maintenance")
 
     # proves: verdict
+    def test_what_a_breaker_postponed(self):
+        self.restart("--target-breaker-failures", "3", "--target-breaker-pause", "300ms", "--target-breaker-pause-max", "1s")
+        for _ in range(10):
+            self.create(target="http://127.0.0.1:1/x", after=0, retry={"max_attempts": 99, "base": "1ms", "cap": "1ms"})
+        self.await_line("breaker", 10)
+        for _ in range(4):  # rounds in which each is refused, apart from one that is tried
+            postponed = self.daemon.metric("tickwheel_attempts_postponed_total")
+            while self.daemon.metric("tickwheel_attempts_postponed_total") < postponed + 9:
+                answer = self.verdict()
+                self.assertEqual((answer["state"], answer["waiting"][0]["target"]), ("late", "http://127.0.0.1:1"))
+                self.assertGreater(self.daemon.metric('tickwheel_oldest_overdue_seconds{kind="webhook"}'), 1)
+            self.await_line("breaker", 10)
+
+    # proves: verdict
     def test_many_targets(self):
         for n in range(15):
             self.create(target=f"queue:q{n}", after=0)

@@ -82,7 +82,7 @@ static bool postpone(struct world *world, struct parcel *parcel)
     if (world->is_quiet || parcel->origin == QUEUE_ORIGIN ||
         !world_chance(world, world->plan.postpone_permille))
         return false;
-    set_outcome(parcel, DELIVERY_POSTPONED, "not tried");
+    set_outcome(parcel, DELIVERY_POSTPONED, "not tried: its target failed");
     parcel->is_received = false;
     parcel->outcome.retry_after_ms = world_skewed(world, ORIGIN_POSTPONE_MS_MAX);
     if (world_chance(world, 300))
