@@ -81,7 +81,7 @@ def listed(daemon):
 def refusal(output, folder):
     """Whether it names a file of the folder, or what is wrong with it, and what to do."""
     line = re.search(r"event=start_failed cause=(.*)", output)
-    return line and folder in line[1] and re.search(r"restore a backup|newer version", line[1])
+    return line and folder in line[1] and re.search(r"restore a backup|newer version|older version", line[1])
 
 
 def try_skipping(folder, live, is_cut):

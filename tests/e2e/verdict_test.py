@@ -84,8 +84,8 @@ class VerdictTest(daemon_case.DaemonCase):
     def test_many_targets(self):
         for n in range(15):
             self.create(target=f"queue:q{n}", after=0)
-        harness.wait_until(lambda: len(self.verdict()["waiting"]) == 10, 20, "ten lines")
-        self.assertFalse(self.verdict()["complete"])
+        harness.wait_until(lambda: not self.verdict()["complete"], 20, "more than ten targets")
+        self.assertEqual(len(self.verdict()["waiting"]), 10)
 
 
 class UnreadyTest(daemon_case.DaemonCase):
