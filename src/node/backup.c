@@ -15,22 +15,19 @@
 
 enum { NAME_TRIES = 60 };
 
-/* Gives the backup a name that the folder does not have: another daemon may have made one in the
- * same second. */
+/* Sets the name and the folder of the backup. A planned one takes a name that is free: another
+ * daemon may have made one in the same second. */
 static enum error_code backup_choose(const struct backup_place *place, struct node_backup *backup)
 {
-    enum error_code code = ERROR_BACKUP_EXISTS;
-    char path[PATH_MAX];
-
-    for (int i = 0; i < NAME_TRIES && code; i++) {
-        backup_name(wall_add(backup->at, (uint64_t)i * 1000), backup->name);
-        if ((size_t)snprintf(path, sizeof(path), "%s/%s", place->backups, backup->name) >=
-            sizeof(path))
+    for (uint64_t i = 0; i < NAME_TRIES; i++) {
+        backup_name(wall_add(backup->at, i * 1000), backup->name);
+        if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", place->backups,
+                             backup->name) >= sizeof(backup->folder))
             return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
-        if (!backup->keep || !files_exists(path))
-            code = ERROR_NONE;
+        if (!backup->keep || !files_exists(backup->folder))
+            return ERROR_NONE;
     }
-    return code ? error_set(&backup->error, code, "%s is there already", path) : code;
+    return error_set(&backup->error, ERROR_BACKUP_EXISTS, "%s is there already", backup->folder);
 }
 
 /* Locks the folder of backups, because daemons that share it must not take each other's partial
@@ -44,27 +41,24 @@ static enum error_code backup_lock(const struct backup_place *place, int *ret_lo
                 : files_lock_folder(place->backups, FILES_LOCK_WHEN_FREE, ret_lock, ret_error);
 }
 
-static enum error_code backup_copy_locked(struct node *node, struct node_backup *backup)
+static enum error_code backup_copy_locked(struct node *node, const struct backup_place *place,
+                                          struct node_backup *backup)
 {
-    const struct backup_place place = {node->config->data_folder, node->config->backup_folder};
     char partial[PATH_MAX];
+    enum error_code code = backup_choose(place, backup);
 
-    if (backup_choose(&place, backup))
-        return backup->error.code;
-    if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", place.backups,
-                         backup->name) >= sizeof(backup->folder))
-        return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
-    enum error_code code = backup_record_begin(&place, backup->name, partial, &backup->error);
+    if (!code)
+        code = backup_record_begin(place, backup->name, partial, &backup->error);
     if (code)
         return code;
     code = storage_backup(node->disk.storage, partial, &backup->copy, &backup->error);
     if (!code)
-        code = backup_record_finish(&place, backup->name,
+        code = backup_record_finish(place, backup->name,
                                     backup->keep ? BACKUP_PLANNED : BACKUP_ASKED, &backup->error);
     if (code)
-        backup_record_clean(place.data);
+        backup_record_clean(place->data);
     else if (backup->keep)
-        backup->prune_error.code = backup_record_prune(&place, backup->name, backup->keep,
+        backup->prune_error.code = backup_record_prune(place, backup->name, backup->keep,
                                                        &backup->removed, &backup->prune_error);
     return code;
 }
@@ -77,7 +71,7 @@ static enum error_code backup_copy(struct node *node, struct node_backup *backup
 
     if (code)
         return code;
-    code = backup_copy_locked(node, backup);
+    code = backup_copy_locked(node, &place, backup);
     files_unlock(lock);
     return code;
 }
