@@ -24,7 +24,7 @@ enum cluster_import_step {
     CLUSTER_IMPORT_LOOK,
     CLUSTER_IMPORT_BEGIN,   /* appends only the first record */
     CLUSTER_IMPORT_APPEND,  /* appends the records that are missing */
-    CLUSTER_IMPORT_COMPARE, /* compares all records; none may be missing */
+    CLUSTER_IMPORT_COMPARE, /* reads the log again: it must have every record of the import */
     CLUSTER_IMPORT_STEPS,
 };
 

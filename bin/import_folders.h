@@ -23,7 +23,7 @@ struct import_folders {
     struct storage *storages[CONFIG_FOLDERS_MAX]; /* array of `count` */
     /* array of `count`; true if the folder is that of a node without a cluster */
     bool is_single[CONFIG_FOLDERS_MAX];
-    uint16_t partition_count; /* equal for all folders */
+    uint16_t partition_count; /* number of partitions; all folders have the same */
     /* id of the cluster that the folders name; 0 if they name none */
     uint64_t cluster;
     struct import_choice *choices; /* array of partition_count */

@@ -111,7 +111,7 @@ struct purgatory_purge {
     struct purgatory_watch_list *list;
     struct purgatory_cursor cursor;
     size_t watches_left; /* watches of the list to examine, counted when its examination began */
-    size_t lists_left;   /* lists of the shard to examine, counted when its purge began */
+    size_t lists_left;   /* lists yet to examine, of those that the shard had at the begin */
     bool is_begun;       /* the purge of this shard has begun */
     uint64_t look_count; /* watches and lists examined since creation */
 };

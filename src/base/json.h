@@ -48,7 +48,7 @@ struct json_reader {
     bool fresh_;           /* an object or array was just entered, so no comma is expected */
 };
 
-/* A string, as it is written between its quotes. */
+/* The text of a string between its quotes, not decoded. */
 struct json_string {
     struct bytes raw;
     /* true if the value must be decoded by json_string_decode(); otherwise it is `raw` */

@@ -117,7 +117,8 @@ static inline uint64_t world_skewed(struct world *world, uint64_t max)
     return value < max ? value : max;
 }
 
-/* Sometimes kills the process within this time, because something is under way. */
+/* Sometimes plans a kill of the process within this time. Called where work has just begun, which
+ * the kill may then interrupt. */
 void world_tempt(struct world *world, uint64_t within_ms);
 
 /* Posts an event for that time. */
