@@ -170,6 +170,7 @@ static const struct direct_script scripts[] = {
     {"HTTP/1.1 503 No\r\nRetry-After: 7\r\n" EMPTY, PEER_KEEPS, "HTTP 503", 1},
     {"HTTP/1.1 429 No\r\nretry-after:\t8 \r\nRetry-After: 9\r\n" EMPTY, PEER_KEEPS, "HTTP 429", 1},
     {"HTTP/1.1 503 No\r\nRetry-After: 7\r\n 8\r\n" EMPTY, PEER_KEEPS, "HTTP 503", 3},
+    {"HTTP/1.1 503 No\r\nRetry-After:\r\n 8\r\n" EMPTY, PEER_KEEPS, "HTTP 503", 3},
     {"HTTP/1.1 503 No\r\nRetry-After: 7\r8\r\n" EMPTY, PEER_KEEPS, "HTTP 503", 3},
     {"HTTP/1.1 503 No\r\nRetry-After:\r\n" EMPTY, PEER_KEEPS, "HTTP 503", 1},
     {"HTTP/1.1 503 No\r\nRetry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\n" EMPTY, PEER_KEEPS,

@@ -61,6 +61,18 @@ static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
     return true;
 }
 
+/* Returns the text without the white space at its ends, of which libcurl removes some: 7.88 leaves
+ * a \r before a value that begins on the line after the name. */
+static struct bytes webhook_outcome_trim(const char *text)
+{
+    static const char white[] = " \t\r\n\v\f";
+    struct bytes trimmed = bytes_of(text + strspn(text, white));
+
+    while (trimmed.size > 0 && strchr(white, trimmed.data[trimmed.size - 1]))
+        trimmed.size--;
+    return trimmed;
+}
+
 /* Reads the seconds or the date of Retry-After (RFC 9110, 10.2.3). Fractions are not standard, but
  * some services send them. */
 static uint64_t outcome_retry_after_ms(const char *text)
@@ -69,7 +81,7 @@ static uint64_t outcome_retry_after_ms(const char *text)
 
     if (!text)
         return 0;
-    if (!webhook_outcome_read_seconds(bytes_trim(bytes_of(text)), &ms)) {
+    if (!webhook_outcome_read_seconds(webhook_outcome_trim(text), &ms)) {
         const time_t date = curl_getdate(text, NULL);
         const uint64_t now = wall_now().ms / 1000;
 
