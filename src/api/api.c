@@ -7,6 +7,7 @@
 #include "api/core/call.h"
 #include "api/operations/document.h"
 #include "api/core/site.h"
+#include "api/core/query.h"
 #include "api/core/route.h"
 #include "sys/clock.h"
 
@@ -215,6 +216,16 @@ static bool api_refuses_coding(struct call *call)
     return true;
 }
 
+/* Refuses parameters of a call that has none. Probes, metrics and the dashboard pass over them.
+ * Returns false if answered. */
+static bool api_admit_query(struct call *call, struct bytes path)
+{
+    static const struct query_form form = {.parameters_max = QUERY_PARAMETERS};
+
+    return call->query.size == 0 || call->route->takes_query ||
+           !bytes_has_prefix(path, BYTES("/v1/")) || call_read_query(call, &form, NULL);
+}
+
 static void api_begin(void *context, struct http_request *request)
 {
     struct call *call = api_call_create(context, request);
@@ -248,7 +259,7 @@ static void api_begin(void *context, struct http_request *request)
         call_answer_problem(call, &problem);
     else if (call->query.size && !call->query_room)
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    else if (call->route->begin)
+    else if (api_admit_query(call, target.path) && call->route->begin)
         call->route->begin(call);
 }
 

@@ -198,7 +198,7 @@ class DashboardTest(DashboardCase):
         self.see("document.querySelector('[name=token]')", "the question")
         self.type("token", admin)
         self.press("Show the timers")
-        self.sees("On time")
+        self.see("/On time|Late:/.test(document.querySelector('main').innerText)", "the verdict")
         self.see("/Not live:.*scope/.test(document.querySelector('.live')?.innerText)", "why it is not live")
         self.see("/Pending\\s+1,0[0-9]{2}/.test(document.body.innerText)", "figures all the same")
         # A token is gone with its page.

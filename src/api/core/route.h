@@ -43,6 +43,7 @@ struct route {
     const char *path; /* "/v1/timers/{id}" */
     enum access_need need;
     const char *label;                /* label in the metrics */
+    bool takes_query;                 /* a handler reads the query; otherwise it must be empty */
     void (*begin)(struct call *call); /* checks the head, may answer; NULL for no check */
     size_t (*body)(struct call *call, struct bytes chunk); /* NULL if the body is ignored */
     void (*end)(struct call *call);
