@@ -4,31 +4,44 @@
 
 #include "base/utf8.h"
 
-enum { CHANGE_HEAD_SIZE = 18, COPY_HEAD_SIZE = 12 };
+enum { CHANGE_HEAD_SIZE = 18, COPY_HEAD_SIZE = 12, COPY_DEFINED_HEAD_SIZE = 12 };
 
-/* Flags of a copy. Builds before drains wrote the first alone. */
-enum { COPY_MAINTAINED = 1, COPY_DRAINED = 2 };
+/* Flags of a copy. Builds before drains wrote the first alone, those before definitions two. */
+enum { COPY_MAINTAINED = 1, COPY_DRAINED = 2, COPY_DEFINED = 4, COPY_FLAGS = 7 };
 
 bool holds_init(struct holds *holds)
 {
-    *holds = (struct holds){.pauses = target_pauses_create()};
-    return holds->pauses != NULL;
+    *holds = (struct holds){.pauses = target_pauses_create(), .definitions = definitions_create()};
+    if (holds->pauses && holds->definitions)
+        return true;
+    holds_deinit(holds);
+    return false;
 }
 
 void holds_deinit(struct holds *holds)
 {
     target_pauses_leave(holds->pauses);
+    definitions_leave(holds->definitions);
     holds->pauses = NULL;
+    holds->definitions = NULL;
+}
+
+struct holds holds_share(const struct holds *holds)
+{
+    target_pauses_hold(holds->pauses);
+    definitions_hold(holds->definitions);
+    return *holds;
 }
 
 /* ---- changes ---- */
 
-static bool holds_fit(const struct target_pauses *pauses)
+static bool holds_fit(const struct target_pauses *pauses, const struct definitions *definitions)
 {
     struct buffer bytes;
 
     buffer_init(&bytes);
     target_pauses_encode(pauses, &bytes);
+    definitions_encode(definitions, &bytes);
     const bool is_fit = !buffer_failed(&bytes) && bytes.size <= HOLDS_BYTES_MAX;
     buffer_deinit(&bytes);
     return is_fit;
@@ -45,7 +58,7 @@ static enum error_code holds_change_pauses(struct holds *holds, const struct hol
 
     if (code)
         return code;
-    if (change->kind == HOLDS_PAUSE && !holds_fit(next)) {
+    if (change->kind == HOLDS_PAUSE && !holds_fit(next, holds->definitions)) {
         target_pauses_leave(next);
         return ERROR_TOO_MANY;
     }
@@ -96,8 +109,47 @@ static void holds_undrain(struct holds *holds, uint32_t node)
                 (--holds->drained_count - at) * sizeof(holds->drained[0]));
 }
 
+static enum error_code holds_check_version(const struct definition *row,
+                                           const struct holds_change *change)
+{
+    const uint64_t expected = change->definition.version;
+
+    if (!row && change->kind == HOLDS_UNDEFINE)
+        return ERROR_NOT_FOUND;
+    return expected == HOLDS_ANY_VERSION || expected == (row ? row->version : 0)
+               ? ERROR_NONE
+               : ERROR_VERSION_MISMATCH;
+}
+
+static enum error_code holds_define(struct holds *holds, const struct holds_change *change)
+{
+    struct definition row = change->definition;
+    struct definitions *next;
+    enum error_code code =
+        holds_check_version(definitions_at(holds->definitions, row.tenant, row.key), change);
+
+    row.since = change->at;
+    row.version = holds->defined + 1;
+    if (!code)
+        code = change->kind == HOLDS_DEFINE
+                   ? definitions_put(holds->definitions, &row, &next)
+                   : definitions_remove(holds->definitions, row.tenant, row.key, &next);
+    if (code)
+        return code;
+    if (change->kind == HOLDS_DEFINE && !holds_fit(holds->pauses, next)) {
+        definitions_leave(next);
+        return ERROR_TOO_MANY;
+    }
+    definitions_leave(holds->definitions);
+    holds->definitions = next;
+    holds->defined += change->kind == HOLDS_DEFINE;
+    return ERROR_NONE;
+}
+
 enum error_code holds_apply(struct holds *holds, const struct holds_change *change)
 {
+    if (change->kind == HOLDS_DEFINE || change->kind == HOLDS_UNDEFINE)
+        return holds_define(holds, change);
     if (change->kind == HOLDS_PAUSE || change->kind == HOLDS_RESUME)
         return holds_change_pauses(holds, change);
     if (change->kind == HOLDS_DRAIN)
@@ -143,6 +195,28 @@ static struct target_pauses *holds_make_row(const struct holds_change *change)
     return row;
 }
 
+static bool holds_has_definition(const struct holds_change *change)
+{
+    return change->kind == HOLDS_DEFINE || change->kind == HOLDS_UNDEFINE;
+}
+
+/* Appends a table with only this row, whose version is the expected one. */
+static void holds_encode_definition(const struct holds_change *change, struct buffer *to)
+{
+    struct definitions *none = definitions_create(), *row = NULL;
+    struct definition definition = change->definition;
+
+    definition.since = change->at;
+    if (change->kind == HOLDS_UNDEFINE)
+        definition.value = (struct bytes){0};
+    if (none && !definitions_put(none, &definition, &row))
+        definitions_encode(row, to);
+    else
+        to->failed = true;
+    definitions_leave(row);
+    definitions_leave(none);
+}
+
 void holds_change_encode(const struct holds_change *change, struct buffer *to)
 {
     buffer_append_le(to, HOLDS_CHANGE, 1);
@@ -155,6 +229,8 @@ void holds_change_encode(const struct holds_change *change, struct buffer *to)
         buffer_append_le(to, change->node, 4);
     if (change->kind == HOLDS_DRAIN)
         buffer_append_le(to, change->witness, 4);
+    if (holds_has_definition(change))
+        holds_encode_definition(change, to);
     if (!holds_has_row(change))
         return;
     struct target_pauses *row = holds_make_row(change);
@@ -189,6 +265,22 @@ static enum error_code holds_decode_row(struct bytes rest, struct holds_change *
     return ERROR_CORRUPT;
 }
 
+static enum error_code holds_decode_definition(struct bytes rest, struct holds_change *ret_change)
+{
+    const enum error_code code = definitions_decode(rest, &ret_change->definition_row_);
+
+    if (code)
+        return code;
+    const struct definition *row = &ret_change->definition_row_->rows[0];
+    if (ret_change->definition_row_->count == 1 && row->since.ms == ret_change->at.ms &&
+        (row->value.size > 0) == (ret_change->kind == HOLDS_DEFINE)) {
+        ret_change->definition = *row;
+        return ERROR_NONE;
+    }
+    definitions_leave(ret_change->definition_row_);
+    return ERROR_CORRUPT;
+}
+
 static enum error_code holds_decode_drain(struct bytes rest, struct holds_change *ret_change)
 {
     const bool is_drain = ret_change->kind == HOLDS_DRAIN;
@@ -217,6 +309,8 @@ enum error_code holds_change_decode(struct bytes body, struct holds_change *ret_
         return ERROR_CORRUPT;
     if (holds_has_row(&change))
         code = holds_decode_row(rest, &change);
+    else if (holds_has_definition(&change))
+        code = holds_decode_definition(rest, &change);
     else if (change.kind == HOLDS_MAINTAIN && holds_is_note(rest))
         code = ERROR_NONE;
     else if (change.kind == HOLDS_END && rest.size == 0)
@@ -233,7 +327,21 @@ enum error_code holds_change_decode(struct bytes body, struct holds_change *ret_
 void holds_change_deinit(struct holds_change *change)
 {
     target_pauses_leave(change->row_);
+    definitions_leave(change->definition_row_);
     change->row_ = NULL;
+    change->definition_row_ = NULL;
+}
+
+/* Appends the number of definitions made, the size of their table, and the table. */
+static void holds_encode_definitions(const struct holds *holds, struct buffer *to)
+{
+    const size_t at = to->size;
+
+    buffer_append_le(to, holds->defined, 8);
+    buffer_append_le(to, 0, 4);
+    definitions_encode(holds->definitions, to);
+    if (!buffer_failed(to))
+        put_le(to->data + at + 8, to->size - at - COPY_DEFINED_HEAD_SIZE, 4);
 }
 
 void holds_encode(const struct holds *holds, uint64_t read_to, struct buffer *to)
@@ -242,7 +350,8 @@ void holds_encode(const struct holds *holds, uint64_t read_to, struct buffer *to
     buffer_append_le(to, read_to, 8);
     buffer_append_le(to,
                      (holds->is_maintained ? COPY_MAINTAINED : 0) |
-                         (holds->drained_count ? COPY_DRAINED : 0),
+                         (holds->drained_count ? COPY_DRAINED : 0) |
+                         (holds->defined ? COPY_DEFINED : 0),
                      1);
     buffer_append_le(to, holds->note_size, 2);
     buffer_append(to, holds->note, holds->note_size);
@@ -250,7 +359,32 @@ void holds_encode(const struct holds *holds, uint64_t read_to, struct buffer *to
         buffer_append_le(to, holds->drained_count, 1);
     for (size_t i = 0; i < holds->drained_count; i++)
         buffer_append_le(to, holds->drained[i], 4);
+    if (holds->defined)
+        holds_encode_definitions(holds, to);
     target_pauses_encode(holds->pauses, to);
+}
+
+/* Reads the definitions from the beginning of `rest`, and removes them there. */
+static enum error_code holds_decode_definitions(struct bytes *rest, struct holds *holds)
+{
+    if (rest->size < COPY_DEFINED_HEAD_SIZE)
+        return ERROR_CORRUPT;
+    holds->defined = get_le(rest->data, 8);
+    const size_t size = get_le(rest->data + 8, 4);
+    *rest =
+        (struct bytes){rest->data + COPY_DEFINED_HEAD_SIZE, rest->size - COPY_DEFINED_HEAD_SIZE};
+    if (holds->defined == 0 || size > rest->size)
+        return ERROR_CORRUPT;
+    const enum error_code code =
+        definitions_decode((struct bytes){rest->data, size}, &holds->definitions);
+    *rest = (struct bytes){rest->data + size, rest->size - size};
+    for (size_t i = 0; !code && i < holds->definitions->count; i++) {
+        const struct definition *row = &holds->definitions->rows[i];
+
+        if (row->value.size == 0 || row->version == 0 || row->version > holds->defined)
+            return ERROR_CORRUPT;
+    }
+    return code;
 }
 
 /* Reads the list of drained nodes from the beginning of `rest`, and removes it there. */
@@ -270,6 +404,20 @@ static bool holds_decode_drained(struct bytes *rest, struct holds *holds)
     return true;
 }
 
+/* Reads what follows the note of a copy. */
+static enum error_code holds_decode_tables(struct bytes rest, uint64_t flags, struct holds *holds)
+{
+    enum error_code code = ERROR_NONE;
+
+    if ((flags & COPY_DRAINED) && !holds_decode_drained(&rest, holds))
+        return ERROR_CORRUPT;
+    if (flags & COPY_DEFINED)
+        code = holds_decode_definitions(&rest, holds);
+    else if (!(holds->definitions = definitions_create()))
+        code = ERROR_NO_MEMORY;
+    return code ? code : target_pauses_decode(rest, &holds->pauses);
+}
+
 enum error_code holds_decode(struct bytes body, struct holds *ret_holds, uint64_t *ret_read_to)
 {
     struct holds holds = {.pauses = NULL};
@@ -279,16 +427,16 @@ enum error_code holds_decode(struct bytes body, struct holds *ret_holds, uint64_
     const uint64_t flags = get_le(body.data + 9, 1);
     const bool is_maintained = flags & COPY_MAINTAINED;
     const struct bytes note = {body.data + COPY_HEAD_SIZE, get_le(body.data + 10, 2)};
-    if (flags > (COPY_MAINTAINED | COPY_DRAINED) || body.size - COPY_HEAD_SIZE < note.size ||
-        !holds_is_note(note) || (note.size && !is_maintained))
+    if (flags > COPY_FLAGS || body.size - COPY_HEAD_SIZE < note.size || !holds_is_note(note) ||
+        (note.size && !is_maintained))
         return ERROR_CORRUPT;
     const size_t head = COPY_HEAD_SIZE + note.size;
-    struct bytes rest = {body.data + head, body.size - head};
-    if ((flags & COPY_DRAINED) && !holds_decode_drained(&rest, &holds))
-        return ERROR_CORRUPT;
-    const enum error_code code = target_pauses_decode(rest, &holds.pauses);
-    if (code)
+    const enum error_code code =
+        holds_decode_tables((struct bytes){body.data + head, body.size - head}, flags, &holds);
+    if (code) {
+        holds_deinit(&holds);
         return code;
+    }
     holds.is_maintained = is_maintained;
     holds.note_size = note.size;
     memcpy(holds.note, note.data, note.size);

@@ -17,8 +17,11 @@ static bool fuzz_change(struct bytes body, struct buffer *to)
         return false;
     holds_change_encode(&change, to);
     assert(holds_init(&holds));
-    assert(!holds_apply(&holds, &change));
-    assert(holds.pauses->count <= 1 && holds.note_size <= HOLDS_NOTE_SIZE_MAX);
+    const enum error_code code = holds_apply(&holds, &change);
+    assert(!code || code == ERROR_NOT_FOUND || code == ERROR_VERSION_MISMATCH);
+    assert(!code || change.kind == HOLDS_DEFINE || change.kind == HOLDS_UNDEFINE);
+    assert(holds.definitions->count <= 1 && holds.pauses->count <= 1 &&
+           holds.note_size <= HOLDS_NOTE_SIZE_MAX);
     holds_deinit(&holds);
     holds_change_deinit(&change);
     return true;

@@ -149,6 +149,63 @@ static void test_drained_nodes(void **state)
     buffer_deinit(&buffer);
 }
 
+static const struct holds_change holds_definition = {
+    .kind = HOLDS_DEFINE,
+    .ask = 1,
+    .at = {5},
+    .definition = {BYTES("t"), BYTES("tbilling"), BYTES("url"), {0}, HOLDS_ANY_VERSION},
+};
+
+/* A copy without definitions is that of builds that knew of none. */
+static void test_definitions(void **state)
+{
+    static const uint8_t copy[] = {3, 0, 1, 0, 0, 0, 0,  0, 0, 4, 0,   0,   1,  0,
+                                   0, 0, 0, 0, 0, 0, 50, 0, 0, 0, 'T', 'W', 'D'};
+    struct holds_change change = holds_definition;
+    struct holds holds, back;
+    struct buffer buffer;
+    uint64_t read_to;
+
+    (void)state;
+    buffer_init(&buffer);
+    holds_change_encode(&change, &buffer);
+    holds_expect_whole(&buffer);
+    assert_true(holds_init(&holds));
+    change.definition.version = 1;
+    assert_int_equal(holds_apply(&holds, &change), ERROR_VERSION_MISMATCH);
+    change.definition.version = 0;
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    assert_int_equal(holds_apply(&holds, &change), ERROR_VERSION_MISMATCH);
+    assert_int_equal(holds.defined, 1);
+    assert_true(holds.definitions->rows[0].version == 1 &&
+                holds.definitions->rows[0].since.ms == 5);
+    buffer_clear(&buffer);
+    holds_encode(&holds, 256, &buffer);
+    holds_expect(&buffer, copy, sizeof(copy));
+    assert_int_equal(holds_decode(buffer_bytes(&buffer), &back, &read_to), ERROR_NONE);
+    assert_true(back.defined == 1 && back.definitions->count == 1 && back.pauses->count == 0);
+    assert_true(bytes_equal(back.definitions->rows[0].value, BYTES("url")));
+    holds_deinit(&back);
+    holds_expect_whole(&buffer);
+    buffer.data[12] = 0; /* a version later than the last */
+    assert_int_equal(holds_decode(buffer_bytes(&buffer), &back, &read_to), ERROR_CORRUPT);
+    change.kind = HOLDS_UNDEFINE;
+    change.definition.version = 2;
+    assert_int_equal(holds_apply(&holds, &change), ERROR_VERSION_MISMATCH);
+    change.definition.version = 1;
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NOT_FOUND);
+    assert_int_equal(holds.definitions->count, 0);
+    buffer_clear(&buffer);
+    holds_change_encode(&change, &buffer);
+    holds_expect_whole(&buffer);
+    change = holds_definition; /* made anew, it has a version that it never had */
+    assert_int_equal(holds_apply(&holds, &change), ERROR_NONE);
+    assert_int_equal(holds.definitions->rows[0].version, 2);
+    holds_deinit(&holds);
+    buffer_deinit(&buffer);
+}
+
 /* Of two drains that name each other's node as the one that stays, the later one is refused. */
 static void test_the_last_node_is_not_drained(void **state)
 {
@@ -185,7 +242,9 @@ static void test_one_encoding(void **state)
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
     buffer.data[9] = HOLDS_DRAIN;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
-    buffer.data[9] = HOLDS_UNDRAIN + 1;
+    buffer.data[9] = HOLDS_UNDEFINE + 1;
+    assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
+    buffer.data[9] = HOLDS_DEFINE;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
     buffer.data[9] = HOLDS_END;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
@@ -204,6 +263,7 @@ static void test_one_encoding(void **state)
 }
 
 /* All pauses fit into one record, with the longest notes, too. */
+/* proves: definitions-pauses */
 static void test_the_limit_of_bytes(void **state)
 {
     char name[TARGET_PAUSE_NAME_SIZE_MAX + 1], tenant[24], note[TARGET_PAUSE_NOTE_SIZE_MAX];
@@ -228,6 +288,14 @@ static void test_the_limit_of_bytes(void **state)
     assert_int_equal(code, ERROR_TOO_MANY);
     assert_int_equal(holds.pauses->count, count); /* it is as it was */
     assert_true(count > 1000 && count < TARGET_PAUSES_MAX);
+    struct holds_change definition = holds_definition;
+    definition.definition.value = (struct bytes){name, sizeof(name)};
+    definition.definition.version = HOLDS_ANY_VERSION;
+    for (code = ERROR_NONE; !code; definition.definition.tenant = bytes_of(tenant)) {
+        code = holds_apply(&holds, &definition);
+        snprintf(tenant, sizeof(tenant), "t%zu", holds.definitions->count);
+    }
+    assert_int_equal(code, ERROR_TOO_MANY);
     buffer_init(&buffer);
     holds_encode(&holds, 0, &buffer);
     assert_true(buffer.size > HOLDS_BYTES_MAX - 1000 && buffer.size < HOLDS_BYTES_MAX + 1000);
@@ -238,11 +306,9 @@ static void test_the_limit_of_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_bytes),
-        cmocka_unit_test(test_drained_nodes),
-        cmocka_unit_test(test_the_last_node_is_not_drained),
-        cmocka_unit_test(test_one_encoding),
-        cmocka_unit_test(test_the_limit_of_bytes),
+        cmocka_unit_test(test_golden_bytes), cmocka_unit_test(test_drained_nodes),
+        cmocka_unit_test(test_definitions),  cmocka_unit_test(test_the_last_node_is_not_drained),
+        cmocka_unit_test(test_one_encoding), cmocka_unit_test(test_the_limit_of_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

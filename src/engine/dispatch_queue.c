@@ -227,7 +227,7 @@ void dispatch_look_at_pauses(struct engine *engine)
 {
     struct target_pause_board *board = engine->options.pauses;
 
-    if (!board || atomic_load(&board->version) == engine->pauses_version)
+    if (!board || atomic_load(&board->board.version) == engine->pauses_version)
         return;
     target_pauses_leave(engine->pauses);
     target_pauses_leave(engine->resets);

@@ -89,6 +89,7 @@ void engine_destroy(struct engine *engine)
     history_destroy(engine->history);
     target_pauses_leave(engine->pauses);
     target_pauses_leave(engine->resets);
+    definitions_leave(engine->definitions);
     free(engine);
 }
 
@@ -121,7 +122,23 @@ static bool engine_has_new_pauses(const struct engine *engine)
 {
     const struct target_pause_board *pauses = engine->options.pauses;
 
-    return pauses && atomic_load(&pauses->version) != engine->pauses_version;
+    return pauses && atomic_load(&pauses->board.version) != engine->pauses_version;
+}
+
+static bool engine_has_new_definitions(const struct engine *engine)
+{
+    const struct definition_board *board = engine->options.definitions;
+
+    return board && atomic_load(&board->board.version) != engine->definitions_version;
+}
+
+static void engine_look_at_definitions(struct engine *engine)
+{
+    if (!engine_has_new_definitions(engine))
+        return;
+    definitions_leave(engine->definitions);
+    engine->definitions =
+        definition_board_take(engine->options.definitions, &engine->definitions_version);
 }
 
 void engine_begin(struct engine *engine, struct wall now)
@@ -137,6 +154,7 @@ void engine_begin(struct engine *engine, struct wall now)
     if (went_back)
         engine_clock_went_back(engine);
     window_pass_empty(engine);
+    engine_look_at_definitions(engine);
     dispatch_look_at_pauses(engine);
     dispatch_take_places(engine);
     const bool was_held = engine->is_held;
@@ -340,7 +358,8 @@ struct wall engine_wake_at(const struct engine *engine)
 {
     struct wall at = wall_min(window_wake_at(engine), watermark_wake_at(engine));
 
-    if ((engine->is_held && !engine_is_to_be_held(engine)) || engine_has_new_pauses(engine))
+    if ((engine->is_held && !engine_is_to_be_held(engine)) || engine_has_new_pauses(engine) ||
+        engine_has_new_definitions(engine))
         return engine->now;
     if (!engine->is_held && !engine->is_draining && dispatch_has_places(engine))
         return engine->now;

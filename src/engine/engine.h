@@ -47,6 +47,7 @@
 #include "engine/feed_event.h"
 #include "engine/given_up.h"
 #include "timer/schedule.h"
+#include "timer/definitions.h"
 #include "timer/target_pauses.h"
 #include "store/storage.h"
 
@@ -113,6 +114,8 @@ struct engine_options {
     /* paused queues and targets, and reset targets. Changes apply from the next turn on, and after
      * the answer to a survey. Set on any thread, borrowed. NULL means none */
     struct target_pause_board *pauses;
+    /* what tenants define by name; likewise */
+    struct definition_board *definitions;
     /* Live timers of all engines by tenant, including those that the storage has; borrowed. NULL
      * disables the count. */
     struct tenant_counts *tenant_counts;

@@ -46,7 +46,10 @@ struct engine {
     /* reset targets as of the current or last turn; NULL if there are none */
     struct target_pauses *resets;
     uint64_t pauses_version;
-    struct engine_stats stats; /* counters; the modules fill in the gauges */
+    /* definitions as of the current or last turn; NULL if there are none */
+    struct definitions *definitions;
+    uint64_t definitions_version; /* that of the board */
+    struct engine_stats stats;    /* counters; the modules fill in the gauges */
 
     struct commands *commands;
     struct lookup *lookup;

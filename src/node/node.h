@@ -27,6 +27,7 @@
 #include "engine/given_up.h"
 #include "node/feed.h"
 #include "timer/schedule.h"
+#include "timer/definitions.h"
 #include "timer/target_pauses.h"
 #include "calendar/zones.h"
 #include "ops/config.h"
@@ -192,24 +193,35 @@ enum node_hold_kind {
      * node, or there is no cluster. */
     NODE_HOLD_DRAIN,
     NODE_HOLD_UNDRAIN, /* no effect if the node is not drained */
+    /* Defines something by its name, or replaces its definition. VERSION_MISMATCH if `version` of
+     * the definition is neither NODE_ANY_VERSION nor that of the definition; 0 means that there is
+     * none. TOO_MANY at a limit of timer/definitions.h. */
+    NODE_HOLD_DEFINE,
+    NODE_HOLD_UNDEFINE, /* likewise; NOT_FOUND if there is none */
 };
 
 #define NODE_RESET_MS          UINT64_C(60000)
 #define NODE_RESETS_TENANT_MAX TARGET_PAUSES_TENANT_MAX
 #define NODE_RESETS_MAX        TARGET_PAUSES_MAX
 
-/* A change of pauses, maintenance or drained nodes. Embed it and fill in `kind` to `done`. The
- * caller keeps it and its texts until `done` is called, on any thread, perhaps within node_hold. */
+#define NODE_ANY_VERSION UINT64_MAX
+
+/* A change of pauses, maintenance, drained nodes or definitions. Embed it and fill in `kind` to
+ * `done`. The caller keeps it and its texts until `done` is called, on any thread, perhaps within
+ * node_hold. */
 struct node_hold {
     struct list link_;
     enum node_hold_kind kind;
     struct wall at;            /* now */
     struct target_pause pause; /* RESUME, RESET: tenant and name; MAINTAIN: note */
     uint32_t node;             /* DRAIN, UNDRAIN: the node */
+    /* DEFINE: tenant, key and value; UNDEFINE: tenant and key; both: the expected version */
+    struct definition definition;
     void (*done)(struct node_hold *hold);
     enum error_code result;
     struct error error; /* cause of the failure */
     size_t reset_count; /* RESET: number of breakers with failures on this node */
+    uint64_t version;   /* DEFINE: version of the definition */
     uint32_t witness_;  /* DRAIN: another node, which takes partitions */
 };
 
@@ -224,6 +236,9 @@ bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size
 
 /* Returns the pauses of all tenants. The caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_pauses(struct node *node);
+
+/* Returns the definitions of all tenants. The caller leaves the table (definitions_leave). */
+struct definitions *node_definitions(struct node *node);
 
 /* Answers all waiting workers without items; later ones do not wait. */
 void node_queue_stop_waiting(struct node *node);

@@ -1,5 +1,6 @@
-/* Goal: pauses, maintenance, resets, and limits of tenants and of targets hold on all nodes.
- * Method: whole nodes, with real storages and threads, on the broker in memory of librdkafka. */
+/* Goal: pauses, maintenance, resets, definitions, and limits of tenants and of targets hold on all
+ * nodes. Method: whole nodes, with real storages and threads, on the broker in memory of
+ * librdkafka. */
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
 #include "node/node_cluster_testing.h"
@@ -37,6 +38,8 @@ static void cluster_hold(struct cluster_host *host, enum node_hold_kind kind, st
 
         asked.hold.pause = (struct target_pause){
             .name = name, .note = note, .since = asked.hold.at, .until = WALL_NEVER};
+        asked.hold.definition =
+            (struct definition){.key = name, .value = note, .version = NODE_ANY_VERSION};
         pthread_mutex_init(&asked.lock, NULL);
         pthread_cond_init(&asked.changed, NULL);
         node_hold(host->node, &asked.hold);
@@ -80,6 +83,17 @@ static bool cluster_is_reset(struct cluster_host *host)
     return is_reset;
 }
 
+static bool cluster_is_defined(struct cluster_host *host)
+{
+    struct definitions *definitions = node_definitions(host->node);
+    const struct definition *row =
+        definitions_find(definitions, (struct bytes){0}, DEFINITION_TARGET, BYTES("billing"));
+    const bool is_so = row && bytes_equal(row->value, BYTES("url"));
+
+    definitions_leave(definitions);
+    return is_so;
+}
+
 /* Each host closes its breakers. */
 static void test_a_reset_of_all_hosts(void **state)
 {
@@ -112,8 +126,11 @@ static void test_holds_of_all_hosts(void **state)
     cluster_boot(second);
     cluster_hold(first, NODE_HOLD_PAUSE, BYTES("http://receiver"), BYTES("why"));
     assert_true(cluster_is_paused(first));
+    cluster_hold(first, NODE_HOLD_DEFINE, BYTES("tbilling"), BYTES("url"));
+    assert_true(cluster_is_defined(first));
     cluster_hold(second, NODE_HOLD_MAINTAIN, (struct bytes){0}, BYTES("disk"));
     assert_true(cluster_is_paused(second) && cluster_is_maintained(second));
+    assert_true(cluster_is_defined(second));
     while (!cluster_is_maintained(first)) {
         assert_true(instant_now().ns < until.ns);
         poll(NULL, 0, 10);
@@ -122,6 +139,9 @@ static void test_holds_of_all_hosts(void **state)
     cluster_halt(second);
     cluster_boot(third);
     assert_true(cluster_is_paused(third) && cluster_is_maintained(third));
+    assert_true(cluster_is_defined(third));
+    cluster_hold(third, NODE_HOLD_UNDEFINE, BYTES("tbilling"), (struct bytes){0});
+    assert_false(cluster_is_defined(third));
     cluster_hold(third, NODE_HOLD_RESUME, BYTES("http://receiver"), (struct bytes){0});
     cluster_hold(third, NODE_HOLD_END, (struct bytes){0}, (struct bytes){0});
     assert_false(cluster_is_paused(third) || cluster_is_maintained(third));

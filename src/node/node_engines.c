@@ -64,6 +64,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.pending_others = &node->counts.pending_others;
     options.is_held = &node->holds.is_maintained;
     options.pauses = &node->holds.pauses;
+    options.definitions = &node->holds.definitions;
     options.budget = node->budget;
     options.wake = partition_wake;
     options.wake_context = &node->partitions[partition];

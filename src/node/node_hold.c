@@ -34,6 +34,11 @@ struct target_pauses *node_pauses(struct node *node)
     return node_holds_pauses(&node->holds);
 }
 
+struct definitions *node_definitions(struct node *node)
+{
+    return node_holds_definitions(&node->holds);
+}
+
 /* What a drain needs to know of the members. */
 struct node_hold_members {
     uint32_t node;
@@ -104,7 +109,7 @@ static void node_hold_answer(struct node_holds *holds, enum error_code code)
 
     holds->asked = NULL;
     if (code)
-        node_holds_refuse(code, &error);
+        node_holds_refuse(holds->change.kind, code, &error);
     node_hold_end(hold, code, error.text);
 }
 
@@ -112,7 +117,8 @@ static void node_hold_answer(struct node_holds *holds, enum error_code code)
 static bool node_hold_begin(struct node_holds *holds)
 {
     static_assert((int)HOLDS_PAUSE == (int)NODE_HOLD_PAUSE + 1 &&
-                      (int)HOLDS_UNDRAIN == (int)NODE_HOLD_UNDRAIN + 1,
+                      (int)HOLDS_UNDEFINE == (int)NODE_HOLD_UNDEFINE + 1 &&
+                      HOLDS_ANY_VERSION == NODE_ANY_VERSION,
                   "kinds are of one order");
 
     if (holds->asked)
@@ -130,6 +136,7 @@ static bool node_hold_begin(struct node_holds *holds)
         .pause = holds->asked->pause,
         .node = holds->asked->node,
         .witness = holds->asked->witness_,
+        .definition = holds->asked->definition,
     };
     return true;
 }
@@ -163,6 +170,8 @@ static void node_hold_make(struct node_holds *holds, const struct holds *made,
         return;
     }
     node_holds_show(holds, made, change);
+    if (is_asked && change && change->kind == HOLDS_DEFINE)
+        holds->asked->version = made->defined;
     if (is_asked)
         node_hold_answer(holds, ERROR_NONE);
 }
@@ -268,8 +277,7 @@ bool node_hold_load(struct node_replica *replica)
 /* Makes the batch of the change that is under way. */
 static enum error_code node_hold_prepare(struct node_holds *holds)
 {
-    holds->next = holds->made;
-    target_pauses_hold(holds->next.pauses);
+    holds->next = holds_share(&holds->made);
     enum error_code code = holds_apply(&holds->next, &holds->change);
     if (!code) {
         buffer_clear(&holds->bytes);
@@ -324,7 +332,7 @@ bool node_hold_take_batch(struct node_replica *replica, const struct storage_bat
     } else {
         holds_deinit(&holds->made);
         holds->made = holds->next;
-        holds->next.pauses = NULL;
+        holds->next = (struct holds){.pauses = NULL};
         node_hold_make(holds, &holds->made, &holds->change, true);
     }
     node_hold_commit(replica); /* begins the next change */

@@ -155,6 +155,62 @@ static void test_many_changes(void **state)
     node_stop(fixture->node);
 }
 
+static enum error_code hold_define(struct hold_fixture *fixture, const char *value,
+                                   uint64_t expected, uint64_t *ret_version)
+{
+    struct hold_asked asked = {.hold = {.kind = value ? NODE_HOLD_DEFINE : NODE_HOLD_UNDEFINE,
+                                        .at = wall_now(),
+                                        .definition = {BYTES("shop"),
+                                                       BYTES("tbilling"),
+                                                       bytes_of(value ? value : ""),
+                                                       {0},
+                                                       expected},
+                                        .done = hold_done}};
+
+    assert_int_equal(sem_init(&asked.is_answered, 0, 0), 0);
+    node_hold(fixture->node, &asked.hold);
+    const enum error_code code = hold_answer(&asked);
+    *ret_version = asked.hold.version;
+    return code;
+}
+
+static bool hold_is_defined(struct hold_fixture *fixture, const char *value)
+{
+    struct definitions *definitions = node_definitions(fixture->node);
+    const struct definition *row =
+        definitions_find(definitions, BYTES("shop"), DEFINITION_TARGET, BYTES("billing"));
+    const bool is_so = row && bytes_equal(row->value, bytes_of(value));
+
+    definitions_leave(definitions);
+    return is_so;
+}
+
+/* Goal: a definition is made and changed on the version that its writer has seen, and is there at
+ * each later start. */
+static void test_node_definitions(void **state)
+{
+    struct hold_fixture *fixture = *state;
+    uint64_t version, other;
+
+    hold_boot(fixture);
+    assert_int_equal(hold_define(fixture, "a", 0, &version), ERROR_NONE);
+    assert_int_equal(hold_define(fixture, "b", 0, &other), ERROR_VERSION_MISMATCH);
+    assert_true(hold_is_defined(fixture, "a"));
+    assert_int_equal(hold_define(fixture, "b", version, &other), ERROR_NONE);
+    assert_true(other > version);
+    assert_int_equal(hold_change(fixture, NODE_HOLD_PAUSE, 1), ERROR_NONE);
+    for (int round = 0; round < 2; round++) {
+        assert_true(hold_is_defined(fixture, "b") && hold_is_paused(fixture, 1));
+        node_stop(fixture->node);
+        hold_boot(fixture);
+    }
+    assert_int_equal(hold_define(fixture, NULL, version, &version), ERROR_VERSION_MISMATCH);
+    assert_int_equal(hold_define(fixture, NULL, NODE_ANY_VERSION, &version), ERROR_NONE);
+    assert_int_equal(hold_define(fixture, NULL, NODE_ANY_VERSION, &version), ERROR_NOT_FOUND);
+    assert_false(hold_is_defined(fixture, "b"));
+    node_stop(fixture->node);
+}
+
 /* Goal: each request is answered, also one that a stop overtakes; what was answered with success is
  * there at the next start. */
 static void test_a_stop_answers(void **state)
@@ -273,10 +329,8 @@ static void test_damaged_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_many_changes),
-        TEST(test_a_stop_answers),
-        TEST(test_a_change_that_fails),
-        TEST(test_damaged_holds),
+        TEST(test_many_changes),        TEST(test_node_definitions), TEST(test_a_stop_answers),
+        TEST(test_a_change_that_fails), TEST(test_damaged_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@ void node_holds_init(struct node_holds *holds, void (*changed)(void *context), v
     list_init(&holds->requests);
     buffer_init(&holds->bytes);
     target_pause_board_init(&holds->pauses);
+    definition_board_init(&holds->definitions);
 }
 
 void node_holds_deinit(struct node_holds *holds)
@@ -25,6 +26,7 @@ void node_holds_deinit(struct node_holds *holds)
     buffer_deinit(&holds->bytes);
     pthread_mutex_destroy(&holds->lock);
     target_pause_board_deinit(&holds->pauses);
+    definition_board_deinit(&holds->definitions);
 }
 
 enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
@@ -32,14 +34,15 @@ enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
                                  struct error *ret_error)
 {
     static const char *const names[] = {"PAUSES", "MAINTENANCE"};
-    struct target_pauses *none = target_pauses_create();
+    struct holds none;
     char path[PATH_MAX];
 
-    if (!none)
+    if (!holds_init(&none))
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for what is paused");
     holds->feed = feed;
     holds->targets = targets;
-    target_pause_board_show(&holds->pauses, none);
+    target_pause_board_show(&holds->pauses, none.pauses);
+    definition_board_show(&holds->definitions, none.definitions);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
         if (files_exists(path))
@@ -56,6 +59,13 @@ struct target_pauses *node_holds_pauses(struct node_holds *holds)
     uint64_t version;
 
     return target_pause_board_take(&holds->pauses, &version);
+}
+
+struct definitions *node_holds_definitions(struct node_holds *holds)
+{
+    uint64_t version;
+
+    return definition_board_take(&holds->definitions, &version);
 }
 
 /* ---- showing ---- */
@@ -129,10 +139,14 @@ void node_holds_show(struct node_holds *holds, const struct holds *made,
                      const struct holds_change *change)
 {
     const bool is_pause = change && (change->kind == HOLDS_PAUSE || change->kind == HOLDS_RESUME);
+    const bool is_definition =
+        change && (change->kind == HOLDS_DEFINE || change->kind == HOLDS_UNDEFINE);
 
     if (!change || is_pause)
         node_holds_show_pauses(holds, made, change);
-    if (!is_pause) {
+    if (!change || is_definition)
+        definition_board_show(&holds->definitions, definitions_hold(made->definitions));
+    if (!is_pause && !is_definition) {
         node_holds_show_maintenance(holds, made);
         node_holds_show_drained(holds, made);
     }
@@ -141,8 +155,26 @@ void node_holds_show(struct node_holds *holds, const struct holds *made,
 
 /* ---- resets ---- */
 
-enum error_code node_holds_refuse(enum error_code code, struct error *ret_error)
+static enum error_code node_holds_refuse_definition(enum error_code code, struct error *ret_error)
 {
+    if (code == ERROR_TOO_MANY)
+        return error_set(ret_error, code,
+                         "A tenant has at most %d definitions of a kind, with %d bytes, and all "
+                         "tenants have %d bytes",
+                         DEFINITIONS_TENANT_MAX, DEFINITIONS_BYTES_TENANT_MAX,
+                         DEFINITIONS_BYTES_MAX);
+    if (code == ERROR_VERSION_MISMATCH)
+        return error_set(ret_error, code, "It was changed: read it again, and send its ETag");
+    if (code == ERROR_NOT_FOUND)
+        return error_set(ret_error, code, "There is no definition of that name");
+    return error_set(ret_error, code, "%s", "");
+}
+
+enum error_code node_holds_refuse(enum holds_kind kind, enum error_code code,
+                                  struct error *ret_error)
+{
+    if (kind == HOLDS_DEFINE || kind == HOLDS_UNDEFINE)
+        return node_holds_refuse_definition(code, ret_error);
     if (code == ERROR_INVALID)
         return error_set(ret_error, code, "%s",
                          "Another node was drained at the same time: look at the nodes, and try "

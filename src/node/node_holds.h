@@ -1,7 +1,8 @@
 /*
  * node_holds.h - what holds deliveries of a node back: maintenance, and pauses of queues and
  * targets. The engines look at both before each delivery. Beside them are the nodes that are
- * drained, which the notes of this node and the calls about the cluster look at.
+ * drained, which the notes of this node and the calls about the cluster look at, and what tenants
+ * define by name.
  *
  * The log has the truth (cluster/holds.h). Here are the requests for changes, in order, and the
  * state that this node shows.
@@ -26,10 +27,11 @@ struct node_holds {
     void (*changed)(void *context); /* wakes the shards */
     void *context;
 
-    struct target_pause_board pauses; /* queues and targets that are paused; has its own lock */
-    atomic_bool is_maintained;        /* no delivery begins */
-    pthread_mutex_t lock;             /* guards the next six */
-    char note[NODE_NOTE_SIZE_MAX];    /* note of the maintenance */
+    struct target_pause_board pauses;    /* queues and targets that are paused; has its own lock */
+    struct definition_board definitions; /* has its own lock */
+    atomic_bool is_maintained;           /* no delivery begins */
+    pthread_mutex_t lock;                /* guards the next six */
+    char note[NODE_NOTE_SIZE_MAX];       /* note of the maintenance */
     size_t note_size;
     size_t drained_count;
     uint32_t drained[HOLDS_DRAINED_MAX]; /* nodes that are drained, as in struct holds */
@@ -59,6 +61,9 @@ enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
 /* Returns the pauses of all tenants; the caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_holds_pauses(struct node_holds *holds);
 
+/* Returns the definitions of all tenants; the caller leaves the table (definitions_leave). */
+struct definitions *node_holds_definitions(struct node_holds *holds);
+
 /* True if the node of the cluster is drained. */
 bool node_holds_is_drained(struct node_holds *holds, uint32_t node);
 
@@ -72,7 +77,8 @@ void node_holds_show(struct node_holds *holds, const struct holds *made,
 enum error_code node_holds_reset(struct node_holds *holds, struct bytes tenant, struct bytes name,
                                  struct wall now, size_t *ret_count, struct error *ret_error);
 
-/* Sets the error for a change that was refused. */
-enum error_code node_holds_refuse(enum error_code code, struct error *ret_error);
+/* Sets the error for a change of this kind that was refused. */
+enum error_code node_holds_refuse(enum holds_kind kind, enum error_code code,
+                                  struct error *ret_error);
 
 #endif

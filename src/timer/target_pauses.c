@@ -1,13 +1,12 @@
-/* Tables of paused targets: names, changes, their bytes, and the board that shows the latest. */
+/* Names of targets that are paused, and their tables, which named_rows.c makes. */
 #include "timer/target_pauses.h"
 
-#include "base/checksum.h"
 #include "base/utf8.h"
 #include "timer/queue_target.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- names ---- */
 
@@ -104,196 +103,11 @@ enum error_code target_pause_parse_name(struct bytes text, char room[TARGET_PAUS
 
 /* ---- tables ---- */
 
-static int target_pauses_order(struct bytes a, struct bytes b)
-{
-    const size_t shared = a.size < b.size ? a.size : b.size;
-    const int order = shared ? memcmp(a.data, b.data, shared) : 0;
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static int target_pauses_compare(const struct target_pause *row, struct bytes tenant,
-                                 struct bytes name)
-{
-    const int order = target_pauses_order(row->tenant, tenant);
-
-    return order ? order : target_pauses_order(row->name, name);
-}
-
-/* Returns the index of the first row that is not before the name in the order. */
-static size_t target_pauses_place(const struct target_pauses *pauses, struct bytes tenant,
-                                  struct bytes name)
-{
-    size_t low = 0, high = pauses->count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (target_pauses_compare(&pauses->rows[middle], tenant, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct bytes target_pauses_copy(char **texts, struct bytes text)
-{
-    const struct bytes copy = {*texts, text.size};
-
-    if (text.size)
-        memcpy(*texts, text.data, text.size);
-    *texts += text.size;
-    return copy;
-}
-
-/* Makes a table with copies of these rows, in their order; NULL if out of memory. */
-static struct target_pauses *target_pauses_make(const struct target_pause *rows, size_t count)
-{
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < count; i++)
-        bytes += rows[i].tenant.size + rows[i].name.size + rows[i].note.size;
-    struct target_pauses *pauses =
-        malloc(sizeof(*pauses) + count * sizeof(pauses->rows[0]) + bytes + 1);
-    if (!pauses)
-        return NULL;
-    char *texts = (char *)&pauses->rows[count];
-    pauses->count = count;
-    atomic_init(&pauses->holders_, 1);
-    for (size_t i = 0; i < count; i++) {
-        struct target_pause *row = &pauses->rows[i];
-
-        *row = rows[i];
-        row->tenant = target_pauses_copy(&texts, rows[i].tenant);
-        row->name = target_pauses_copy(&texts, rows[i].name);
-        row->note = target_pauses_copy(&texts, rows[i].note);
-    }
-    return pauses;
-}
-
-struct target_pauses *target_pauses_create(void)
-{
-    return target_pauses_make(NULL, 0);
-}
-
-struct target_pauses *target_pauses_hold(struct target_pauses *pauses)
-{
-    atomic_fetch_add(&pauses->holders_, 1);
-    return pauses;
-}
-
-void target_pauses_leave(struct target_pauses *pauses)
-{
-    if (pauses && atomic_fetch_sub(&pauses->holders_, 1) == 1)
-        free(pauses);
-}
-
-/* Makes a table of the pauses in force, except that with this name. If `put` is not NULL, it takes
- * the place of that pause. */
-static enum error_code target_pauses_change(const struct target_pauses *pauses, struct wall now,
-                                            struct bytes tenant, struct bytes name,
-                                            const struct target_pause *put,
-                                            struct target_pauses **ret_pauses)
-{
-    struct target_pause *rows = calloc(pauses->count + 1, sizeof(*rows));
-    const size_t place = target_pauses_place(pauses, tenant, name);
-    size_t count = 0, own = 0;
-
-    if (!rows)
-        return ERROR_NO_MEMORY;
-    for (size_t i = 0; i <= pauses->count; i++) {
-        const struct target_pause *row = i < pauses->count ? &pauses->rows[i] : NULL;
-        const bool is_it = row && target_pauses_compare(row, tenant, name) == 0;
-
-        if (i == place && put)
-            rows[count++] = *put;
-        if (i == place && put && is_it && target_pause_is_in_force(row, now))
-            rows[count - 1].since = row->since;
-        if (!is_it && target_pause_is_in_force(row, now))
-            rows[count++] = *row;
-    }
-    for (size_t i = 0; i < count; i++)
-        own += bytes_equal(rows[i].tenant, tenant);
-    const bool is_over = put && (count > TARGET_PAUSES_MAX || own > TARGET_PAUSES_TENANT_MAX);
-    struct target_pauses *made = is_over ? NULL : target_pauses_make(rows, count);
-    free(rows);
-    if (!made)
-        return is_over ? ERROR_TOO_MANY : ERROR_NO_MEMORY;
-    *ret_pauses = made;
-    return ERROR_NONE;
-}
-
-enum error_code target_pauses_put(const struct target_pauses *pauses, struct wall now,
-                                  const struct target_pause *pause,
-                                  struct target_pauses **ret_pauses)
-{
-    assert(pause->name.size > 0 && pause->name.size <= TARGET_PAUSE_NAME_SIZE_MAX);
-    assert(pause->tenant.size <= TENANT_SIZE_MAX);
-    assert(pause->note.size <= TARGET_PAUSE_NOTE_SIZE_MAX);
-    return target_pauses_change(pauses, now, pause->tenant, pause->name, pause, ret_pauses);
-}
-
-enum error_code target_pauses_remove(const struct target_pauses *pauses, struct wall now,
-                                     struct bytes tenant, struct bytes name,
-                                     struct target_pauses **ret_pauses)
-{
-    return target_pauses_change(pauses, now, tenant, name, NULL, ret_pauses);
-}
-
-const struct target_pause *target_pauses_find(const struct target_pauses *pauses,
-                                              struct bytes tenant, struct bytes name)
-{
-    const size_t place = target_pauses_place(pauses, tenant, name);
-
-    if (place == pauses->count || target_pauses_compare(&pauses->rows[place], tenant, name) != 0)
-        return NULL;
-    return &pauses->rows[place];
-}
-
-const struct target_pause *target_pauses_of(const struct target_pauses *pauses, struct bytes tenant,
-                                            struct bytes text, const struct target *target)
-{
-    char room[TARGET_PAUSE_NAME_SIZE_MAX];
-    struct bytes name;
-
-    if (pauses->count == 0 || !target_pause_name(text, target, room, &name))
-        return NULL;
-    return target_pauses_find(pauses, tenant, name);
-}
-
-/* ---- bytes: a mark, the number of rows, the rows, a checksum ---- */
-
-static const char target_pauses_mark[8] = {'T', 'W', 'P', 'A', 'U', 'S', 'E', '1'};
-
-enum { PAUSES_HEAD_SIZE = 12, PAUSES_ROW_SIZE = 21, PAUSES_END_SIZE = 4 };
-
-void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out)
-{
-    const size_t from = out->size;
-
-    buffer_append(out, target_pauses_mark, sizeof(target_pauses_mark));
-    buffer_append_le(out, pauses->count, 4);
-    for (size_t i = 0; i < pauses->count; i++) {
-        const struct target_pause *row = &pauses->rows[i];
-
-        buffer_append_le(out, row->tenant.size, 1);
-        buffer_append_le(out, row->name.size, 2);
-        buffer_append_le(out, row->note.size, 2);
-        buffer_append_le(out, row->since.ms, 8);
-        buffer_append_le(out, row->until.ms, 8);
-        buffer_append_bytes(out, row->tenant);
-        buffer_append_bytes(out, row->name);
-        buffer_append_bytes(out, row->note);
-    }
-    if (!buffer_failed(out))
-        buffer_append_le(out, checksum_crc32c(0, out->data + from, out->size - from), 4);
-}
-
-static bool target_pauses_is_text(struct bytes text)
-{
-    return utf8_is_text(text.data, text.data + text.size);
-}
+static_assert(sizeof(struct target_pause) == sizeof(struct named_row) &&
+                  offsetof(struct target_pause, note) == offsetof(struct named_row, text) &&
+                  offsetof(struct target_pause, until) == offsetof(struct named_row, number) &&
+                  offsetof(struct target_pauses, rows) == offsetof(struct named_rows, rows),
+              "a pause is a named row");
 
 /* True if the text can be the name of a target. */
 static bool target_pauses_is_name(struct bytes text)
@@ -310,122 +124,135 @@ static bool target_pauses_is_name(struct bytes text)
     return !target_pause_parse_name(text, room, &name, NULL) && bytes_equal(name, text);
 }
 
-static struct bytes target_pauses_cut(struct bytes *rest, size_t size)
+static bool target_pauses_is_valid(const struct named_row *row)
 {
-    const struct bytes part = {rest->data, size};
-
-    *rest = (struct bytes){rest->data + size, rest->size - size};
-    return part;
+    return target_pauses_is_name(row->name) &&
+           utf8_is_text(row->text.data, row->text.data + row->text.size) &&
+           (row->number <= WALL_MS_MAX || row->number == WALL_NEVER.ms);
 }
 
-/* Decodes the first row and removes it from the bytes. */
-static bool target_pauses_decode_row(struct bytes *rest, struct target_pause *ret_row)
+static bool target_pauses_is_kept(const struct named_row *row, struct wall now)
 {
-    if (rest->size < PAUSES_ROW_SIZE)
-        return false;
-    const char *head = target_pauses_cut(rest, PAUSES_ROW_SIZE).data;
-    const size_t tenant = get_le(head, 1), name = get_le(head + 1, 2), note = get_le(head + 3, 2);
-    if (name > TARGET_PAUSE_NAME_SIZE_MAX || note > TARGET_PAUSE_NOTE_SIZE_MAX ||
-        rest->size < tenant + name + note)
-        return false;
-    ret_row->since.ms = get_le(head + 5, 8);
-    ret_row->until.ms = get_le(head + 13, 8);
-    ret_row->tenant = target_pauses_cut(rest, tenant);
-    ret_row->name = target_pauses_cut(rest, name);
-    ret_row->note = target_pauses_cut(rest, note);
-    return (tenant == 0 || tenant_is_valid(ret_row->tenant)) &&
-           target_pauses_is_name(ret_row->name) && target_pauses_is_text(ret_row->note) &&
-           ret_row->since.ms <= WALL_MS_MAX &&
-           (ret_row->until.ms <= WALL_MS_MAX || ret_row->until.ms == WALL_NEVER.ms);
+    return target_pause_is_in_force((const struct target_pause *)row, now);
 }
 
-static bool target_pauses_decode_rows(struct bytes rest, struct target_pause *rows, size_t count)
+static const struct named_rows_form target_pauses_form = {
+    .mark = {'T', 'W', 'P', 'A', 'U', 'S', 'E', '1'},
+    .text_size = 2,
+    .name_max = TARGET_PAUSE_NAME_SIZE_MAX,
+    .text_max = TARGET_PAUSE_NOTE_SIZE_MAX,
+    .rows_max = TARGET_PAUSES_MAX,
+    .rows_tenant_max = TARGET_PAUSES_TENANT_MAX,
+    .texts_tenant_max = SIZE_MAX,
+    .is_valid = target_pauses_is_valid,
+    .is_kept = target_pauses_is_kept,
+};
+
+struct target_pauses *target_pauses_create(void)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!target_pauses_decode_row(&rest, &rows[i]) ||
-            (i > 0 && target_pauses_compare(&rows[i - 1], rows[i].tenant, rows[i].name) >= 0))
-            return false;
-    return rest.size == 0;
+    return (struct target_pauses *)named_rows_create();
+}
+
+struct target_pauses *target_pauses_hold(struct target_pauses *pauses)
+{
+    named_rows_hold((struct named_rows *)pauses);
+    return pauses;
+}
+
+void target_pauses_leave(struct target_pauses *pauses)
+{
+    named_rows_leave((struct named_rows *)pauses);
+}
+
+enum error_code target_pauses_put(const struct target_pauses *pauses, struct wall now,
+                                  const struct target_pause *pause,
+                                  struct target_pauses **ret_pauses)
+{
+    const struct target_pause *last = target_pauses_find(pauses, pause->tenant, pause->name);
+    struct target_pause row = *pause;
+
+    assert(pause->name.size > 0 && pause->name.size <= TARGET_PAUSE_NAME_SIZE_MAX);
+    assert(pause->tenant.size <= TENANT_SIZE_MAX);
+    assert(pause->note.size <= TARGET_PAUSE_NOTE_SIZE_MAX);
+    if (target_pause_is_in_force(last, now))
+        row.since = last->since;
+    return named_rows_change(
+        &target_pauses_form, (const struct named_rows *)pauses,
+        &(struct named_rows_edit){now, pause->tenant, pause->name, (const struct named_row *)&row},
+        (struct named_rows **)ret_pauses);
+}
+
+enum error_code target_pauses_remove(const struct target_pauses *pauses, struct wall now,
+                                     struct bytes tenant, struct bytes name,
+                                     struct target_pauses **ret_pauses)
+{
+    return named_rows_change(&target_pauses_form, (const struct named_rows *)pauses,
+                             &(struct named_rows_edit){now, tenant, name, NULL},
+                             (struct named_rows **)ret_pauses);
+}
+
+const struct target_pause *target_pauses_find(const struct target_pauses *pauses,
+                                              struct bytes tenant, struct bytes name)
+{
+    return (const struct target_pause *)named_rows_find((const struct named_rows *)pauses, tenant,
+                                                        name);
+}
+
+const struct target_pause *target_pauses_of(const struct target_pauses *pauses, struct bytes tenant,
+                                            struct bytes text, const struct target *target)
+{
+    char room[TARGET_PAUSE_NAME_SIZE_MAX];
+    struct bytes name;
+
+    if (pauses->count == 0 || !target_pause_name(text, target, room, &name))
+        return NULL;
+    return target_pauses_find(pauses, tenant, name);
+}
+
+void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out)
+{
+    named_rows_encode(&target_pauses_form, (const struct named_rows *)pauses, out);
 }
 
 enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **ret_pauses)
 {
-    if (bytes.size < PAUSES_HEAD_SIZE + PAUSES_END_SIZE ||
-        memcmp(bytes.data, target_pauses_mark, sizeof(target_pauses_mark)) != 0)
-        return ERROR_CORRUPT;
-    const size_t size = bytes.size - PAUSES_END_SIZE;
-    const size_t count = get_le(bytes.data + sizeof(target_pauses_mark), 4);
-    if (checksum_crc32c(0, bytes.data, size) != get_le(bytes.data + size, 4) ||
-        count > TARGET_PAUSES_MAX)
-        return ERROR_CORRUPT;
-    struct target_pause *rows = calloc(count + 1, sizeof(*rows));
-    if (!rows)
-        return ERROR_NO_MEMORY;
-    const struct bytes rest = {bytes.data + PAUSES_HEAD_SIZE, size - PAUSES_HEAD_SIZE};
-    const bool is_valid = target_pauses_decode_rows(rest, rows, count);
-    struct target_pauses *made = is_valid ? target_pauses_make(rows, count) : NULL;
-    free(rows);
-    if (!made)
-        return is_valid ? ERROR_NO_MEMORY : ERROR_CORRUPT;
-    *ret_pauses = made;
-    return ERROR_NONE;
+    return named_rows_decode(&target_pauses_form, bytes, (struct named_rows **)ret_pauses);
 }
 
 /* ---- the board ---- */
 
+enum { PAUSE_BOARD_CURRENT, PAUSE_BOARD_RESETS };
+
 void target_pause_board_init(struct target_pause_board *board)
 {
-    pthread_mutex_init(&board->lock_, NULL);
-    board->current_ = board->resets_ = NULL;
-    atomic_init(&board->version, 0);
+    named_board_init(&board->board);
 }
 
 void target_pause_board_deinit(struct target_pause_board *board)
 {
-    target_pauses_leave(board->current_);
-    target_pauses_leave(board->resets_);
-    pthread_mutex_destroy(&board->lock_);
-}
-
-static void target_pause_board_put(struct target_pause_board *board, struct target_pauses **place,
-                                   struct target_pauses *pauses)
-{
-    pthread_mutex_lock(&board->lock_);
-    struct target_pauses *last = *place;
-    *place = pauses;
-    atomic_fetch_add(&board->version, 1);
-    pthread_mutex_unlock(&board->lock_);
-    target_pauses_leave(last);
+    named_board_deinit(&board->board);
 }
 
 void target_pause_board_show(struct target_pause_board *board, struct target_pauses *pauses)
 {
-    target_pause_board_put(board, &board->current_, pauses);
+    named_board_show(&board->board, PAUSE_BOARD_CURRENT, (struct named_rows *)pauses);
 }
 
 void target_pause_board_show_resets(struct target_pause_board *board, struct target_pauses *resets)
 {
-    target_pause_board_put(board, &board->resets_, resets);
+    named_board_show(&board->board, PAUSE_BOARD_RESETS, (struct named_rows *)resets);
 }
 
 struct target_pauses *target_pause_board_take(struct target_pause_board *board,
                                               uint64_t *ret_version)
 {
-    pthread_mutex_lock(&board->lock_);
-    struct target_pauses *pauses = board->current_;
-    if (pauses)
-        target_pauses_hold(pauses);
-    *ret_version = atomic_load(&board->version);
-    pthread_mutex_unlock(&board->lock_);
-    return pauses;
+    return (struct target_pauses *)named_board_take(&board->board, PAUSE_BOARD_CURRENT,
+                                                    ret_version);
 }
 
 struct target_pauses *target_pause_board_take_resets(struct target_pause_board *board)
 {
-    pthread_mutex_lock(&board->lock_);
-    struct target_pauses *resets = board->resets_;
-    if (resets)
-        target_pauses_hold(resets);
-    pthread_mutex_unlock(&board->lock_);
-    return resets;
+    uint64_t version;
+
+    return (struct target_pauses *)named_board_take(&board->board, PAUSE_BOARD_RESETS, &version);
 }

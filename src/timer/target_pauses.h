@@ -26,23 +26,23 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "timer/named_rows.h"
 #include "timer/target.h"
 #include "timer/tenant.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
 
 #define TARGET_PAUSES_MAX          4096 /* maximum of pauses of all tenants */
 #define TARGET_PAUSES_TENANT_MAX   256
 #define TARGET_PAUSE_NOTE_SIZE_MAX 256
 #define TARGET_PAUSE_NAME_SIZE_MAX 320 /* a target with a longer name cannot be paused */
 
+/* Laid out like a struct named_row. */
 struct target_pause {
     struct bytes tenant, name, note;
     struct wall since;
     struct wall until; /* end of the pause; WALL_NEVER if only a client ends it */
 };
 
+/* Laid out like a struct named_rows. */
 struct target_pauses {
     size_t count;
     atomic_uint holders_;
@@ -100,13 +100,9 @@ enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **
 
 /* ---- the board ---- */
 
-/* Publishes the current table to other threads. */
+/* Publishes the current table, and the targets that were reset, to other threads. */
 struct target_pause_board {
-    pthread_mutex_t lock_;
-    struct target_pauses *current_; /* NULL before the first table */
-    struct target_pauses *resets_;  /* reset targets; NULL before the first reset */
-    /* incremented with each table and each reset; 0 before the first */
-    _Atomic uint64_t version;
+    struct named_board board;
 };
 
 void target_pause_board_init(struct target_pause_board *board);
