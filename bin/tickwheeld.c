@@ -794,6 +794,24 @@ static int make_token(int argc, char *argv[])
     return code == EXIT_CLEAN ? print(&line) : (buffer_deinit(&line), code);
 }
 
+/* Runs `tickwheeld --make-webhook-key`. Standard output gets only the two keys. */
+static int make_webhook_key(int argc)
+{
+    struct buffer keys;
+
+    buffer_init(&keys);
+    const char *error = argc > 2                    ? "--make-webhook-key takes no argument"
+                        : signature_make_key(&keys) ? "the system gives no entropy"
+                                                    : NULL;
+    if (!error) {
+        fprintf(stderr, "The private key for webhook_secret, and the public key for receivers:\n");
+        return print(&keys);
+    }
+    fprintf(stderr, "tickwheeld: %s\n", error);
+    buffer_deinit(&keys);
+    return EXIT_USAGE;
+}
+
 static bool is_cluster_action(enum config_action action)
 {
     return action == CONFIG_ACTION_CLUSTER_CREATE || action == CONFIG_ACTION_CLUSTER_SECRET ||
@@ -872,6 +890,8 @@ int main(int argc, char *argv[])
     process_settle_files();
     if (argc > 1 && strcmp(argv[1], "--make-token") == 0)
         return make_token(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "--make-webhook-key") == 0)
+        return make_webhook_key(argc);
 
     struct config_request request;
     struct config config;

@@ -17,11 +17,20 @@
 
 #include <cmocka.h>
 
-#define SECRET       "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-#define ID           "msg_p5jXN8AQM9LWM0D4loKWxJek"
-#define TIME_S       1614265330
-#define BODY         "{\"test\": 2432232314}"
-#define WANTED       "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+#define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+#define ID     "msg_p5jXN8AQM9LWM0D4loKWxJek"
+#define TIME_S 1614265330
+#define BODY   "{\"test\": 2432232314}"
+#define WANTED "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+/* The same message under a private key; key and signature are those of the tests of Svix's server,
+ * from which the standard has its example. */
+#define PRIVATE                                                                        \
+    "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9" \
+    "lMicMFs6Kvg=="
+#define SEED "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc="
+#define PRIVATE_WANTED                                                                    \
+    "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM" \
+    "+m7TBAg=="
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static struct signature *signature_test_create(const char *secrets)
@@ -82,6 +91,69 @@ static void test_two_secrets(void **state)
     char wanted[250];
     snprintf(wanted, sizeof(wanted), "%s %s", WANTED, alone);
     assert_string_equal(text, wanted);
+}
+
+/* A private key of 64 bytes and its seed alone give the published signature, alone and after those
+ * of secrets, whatever the order of the setting. */
+/* proves: webhook-signature, secret-count (at) */
+static void test_private_key(void **state)
+{
+    static const char *const secrets[] = {PRIVATE, SEED, PRIVATE " " SEED,
+                                          PRIVATE " " SECRET " " SEED " " SECRET};
+    static const char *const wanted[] = {PRIVATE_WANTED, PRIVATE_WANTED,
+                                         PRIVATE_WANTED " " PRIVATE_WANTED,
+                                         WANTED " " WANTED " " PRIVATE_WANTED " " PRIVATE_WANTED};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(secrets); i++) {
+        struct signature *signature = signature_test_create(secrets[i]);
+        char text[SIGNATURE_TEXT_SIZE_MAX + 1];
+        for (int j = 0; j < 2; j++) { /* the contexts are used again */
+            sign(signature, ID, TIME_S, BYTES(BODY), text, sizeof(text));
+            assert_string_equal(text, wanted[i]);
+        }
+        signature_destroy(signature);
+    }
+}
+
+/* The public key of a new pair verifies what its private key signs, and nothing else. */
+/* proves: webhook-signature */
+static void test_new_key(void **state)
+{
+    struct buffer keys;
+    uint8_t public[100], bytes[100];
+    size_t size;
+
+    (void)state;
+    buffer_init(&keys);
+    assert_int_equal(signature_make_key(&keys), ERROR_NONE);
+    struct bytes rest = buffer_bytes(&keys), line = bytes_cut(&rest, '\n');
+    char secret[200], text[SIGNATURE_TEXT_SIZE_MAX + 1];
+    snprintf(secret, sizeof(secret), "%.*s", (int)line.size, line.data);
+    line = bytes_cut(&rest, '\n');
+    assert_true(bytes_has_prefix(line, BYTES("whpk_")) && rest.size == 0);
+    assert_true(base64_decode((struct bytes){line.data + 5, line.size - 5}, public, &size));
+    assert_int_equal(size, 32);
+    EVP_PKEY *key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, public, 32);
+    assert_non_null(key);
+
+    struct signature *signature = signature_test_create(secret);
+    sign(signature, ID, TIME_S, BYTES(BODY), text, sizeof(text));
+    assert_memory_equal(text, "v1a,", 4);
+    assert_true(base64_decode(bytes_of(text + 4), bytes, &size) && size == 64);
+    for (int is_other = 0; is_other < 2; is_other++) {
+        const char *message = is_other ? ID ".1614265331." BODY : ID ".1614265330." BODY;
+        EVP_MD_CTX *context = EVP_MD_CTX_new();
+
+        assert_int_equal(EVP_DigestVerifyInit(context, NULL, NULL, NULL, key), 1);
+        assert_int_equal(
+            EVP_DigestVerify(context, bytes, size, (const uint8_t *)message, strlen(message)) == 1,
+            !is_other);
+        EVP_MD_CTX_free(context);
+    }
+    EVP_PKEY_free(key);
+    signature_destroy(signature);
+    buffer_deinit(&keys);
 }
 
 /* Any body, binary and empty ones too, against another way to compute the same. */
@@ -147,6 +219,15 @@ static void test_bad_secrets(void **state)
         SECRET " " SECRET " " SECRET,
         SECRET ",MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         SECRET " whsec_!",
+        "whsk_",
+        "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=",
+        /* a public key that is not that of the seed, a byte less than a seed, and 33 bytes */
+        "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlaaaaaaaaaaAJ6p9lMicMFs6K"
+        "vg==",
+        "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMQ==",
+        "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfV",
+        SEED " " SEED " " SEED,
+        SECRET " " SEED " " SECRET " " SECRET,
     };
 
     (void)state;
@@ -158,16 +239,16 @@ static void test_bad_secrets(void **state)
             fail_msg("\"%s\" must be refused", bad[i]);
         assert_null(signature);
         assert_null(strstr(error.text, "MfKQ"));
+        assert_null(strstr(error.text, "6Xb"));
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_vector),
-        cmocka_unit_test(test_two_secrets),
-        cmocka_unit_test(test_like_openssl),
-        cmocka_unit_test(test_bad_secrets),
+        cmocka_unit_test(test_published_vector), cmocka_unit_test(test_two_secrets),
+        cmocka_unit_test(test_private_key),      cmocka_unit_test(test_new_key),
+        cmocka_unit_test(test_like_openssl),     cmocka_unit_test(test_bad_secrets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

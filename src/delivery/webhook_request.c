@@ -12,7 +12,7 @@
 #define HEADERS_FIXED 16
 
 /* Room for the names of these headers, their numbers, signatures and traces. */
-#define TEXT_FIXED_SIZE 1280
+#define TEXT_FIXED_SIZE (1184 + SIGNATURE_TEXT_SIZE_MAX)
 
 /* Type of a CloudEvent unless the timer sets it. */
 #define EVENT_TYPE "tickwheel.timer.due"

@@ -183,7 +183,7 @@ enum config_log_level {
     FIELD(LIST, webhook_allow, "", 0, 4000,                                                       \
           "private networks that webhooks may call, such as 10.0.0.0/8,::1/128")                  \
     FIELD(SECRET, webhook_secret, "", 0, 1000,                                                    \
-          "key that signs webhooks, whsec_...; two, separated by a space, during a rotation")     \
+          "keys that sign webhooks, whsec_... or whsk_...; two of a kind during a rotation")      \
     FIELD(TEXT, webhook_secret_file, "", 0, 4000, "file to read webhook_secret from")             \
     FIELD(CHOICE, webhook_cloudevents, "off|binary", 0, 0,                                        \
           "whether webhooks carry ce- headers, which make them CloudEvents 1.0")                  \

@@ -98,6 +98,7 @@ void config_format_help(struct buffer *buffer)
         "  --print-routes         print the overview of the HTTP API in docs/api.md, and exit\n"
         "  --make-token TENANT [SCOPES]\n"
         "                         print a new token and its line for the tokens file\n"
+        "  --make-webhook-key     print a private key that signs webhooks, and its public key\n"
         "  --banner               print a command to try at the start\n"
         "  --version, --help\n");
     for (size_t i = 0; i < config_row_count; i++) {

@@ -3,6 +3,7 @@
 route, limits at and one beyond, TLS, and what is read again at SIGHUP. The routes are those of /openapi.strict.json, so
 that a new one is tested without a line here, unless it needs a body."""
 
+import base64
 import http.client
 import http.server
 import json
@@ -888,6 +889,22 @@ class ListeningTest(TokensCase):
                                   text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertTrue(re.match(r"tickwheeld: .+\n\Z", done.stderr), done.stderr)
+
+    def test_make_webhook_key(self):
+        """The key that is printed is good for webhook_secret, and each is another."""
+        made = [subprocess.run([harness.find("tickwheeld"), "--make-webhook-key"], capture_output=True, text=True,
+                               check=True).stdout for _ in range(2)]
+        self.assertNotEqual(*made)
+        private, public = made[0].split("\n", 1)
+        self.assertRegex(made[0], r"\Awhsk_[A-Za-z0-9+/]{86}==\nwhpk_[A-Za-z0-9+/]{43}=\n\Z")
+        self.assertEqual(base64.b64decode(private[5:])[32:], base64.b64decode(public[5:]))
+        self.assertEqual(self.run_daemon("--webhook-secret", private, "--check-config").returncode, 0)
+        done = self.run_daemon("--webhook-secret", public.strip(), "--check-config")
+        self.assertEqual(done.returncode, 2)
+        self.assertNotIn(public[5:20], done.stderr)
+        done = subprocess.run([harness.find("tickwheeld"), "--make-webhook-key", "x"], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
 
 
 if __name__ == "__main__":
