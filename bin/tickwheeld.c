@@ -5,7 +5,7 @@
 #include "steps.h"
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
-#include "delivery/signature.h"
+#include "delivery/signatures.h"
 #include "given_up_log.h"
 #include "target_log.h"
 #include "http/server.h"
@@ -751,10 +751,9 @@ static enum error_code check(const struct config *config, struct error *ret_erro
 
     if (code)
         return error_set(ret_error, code, "webhook_allow: %s", cause.text);
-    struct signature *signature = NULL;
-    if (*config->webhook_secret)
-        code = signature_create(config->webhook_secret, &signature, &cause);
-    signature_destroy(signature);
+    struct signatures *signatures = NULL;
+    code = signatures_create(config->webhook_secret, &signatures, &cause);
+    signatures_destroy(signatures);
     if (code)
         return error_set(ret_error, code, "webhook_secret: %s", cause.text);
     code = brokers_check_settings(config->broker_connections, config->cluster_brokers,

@@ -10,6 +10,7 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ID_BYTES_MAX    128
 #define PREFIX_SIZE     (ID_BYTES_MAX + 24) /* room for "id.timestamp." */
@@ -84,29 +85,51 @@ static enum error_code signature_add_secret(struct signature *signature, struct 
     return code;
 }
 
+enum error_code signature_add(struct signature **signature, struct bytes secret,
+                              struct error *ret_error)
+{
+    struct signature *own = *signature ? *signature : calloc(1, sizeof(*own));
+
+    if (!own)
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory to sign webhooks");
+    const enum error_code code = signature_add_secret(own, secret, ret_error);
+    if (!code)
+        *signature = own;
+    else if (!*signature)
+        signature_destroy(own);
+    return code;
+}
+
+bool signature_next_secret(struct bytes *text, struct bytes *ret_secret)
+{
+    size_t start = 0;
+
+    while (start < text->size && strchr(SEPARATORS, text->data[start]))
+        start++;
+    size_t end = start;
+    while (end < text->size && !strchr(SEPARATORS, text->data[end]))
+        end++;
+    *ret_secret = (struct bytes){text->data + start, end - start};
+    *text = (struct bytes){text->data + end, text->size - end};
+    return ret_secret->size > 0;
+}
+
 enum error_code signature_create(const char *secrets, struct signature **ret_signature,
                                  struct error *ret_error)
 {
-    struct signature *signature = calloc(1, sizeof(*signature));
-
-    if (!signature)
-        return error_set(ret_error, ERROR_NO_MEMORY, "no memory to sign webhooks");
+    struct signature *signature = NULL;
+    struct bytes rest = bytes_of(secrets), secret;
     enum error_code code = ERROR_NONE;
-    for (secrets += strspn(secrets, SEPARATORS); *secrets && !code;
-         secrets += strspn(secrets, SEPARATORS)) {
-        struct bytes secret = {secrets, strcspn(secrets, SEPARATORS)};
 
-        code = signature_add_secret(signature, secret, ret_error);
-        secrets += secret.size;
-    }
-    if (!code && signature->mac_count + signature->key_count == 0)
+    while (!code && signature_next_secret(&rest, &secret))
+        code = signature_add(&signature, secret, ret_error);
+    if (!code && !signature)
         code = error_set(ret_error, ERROR_INVALID, "there is no secret");
-    if (code) {
+    if (code)
         signature_destroy(signature);
-        return code;
-    }
-    *ret_signature = signature;
-    return ERROR_NONE;
+    else
+        *ret_signature = signature;
+    return code;
 }
 
 void signature_destroy(struct signature *signature)

@@ -30,6 +30,14 @@
 
 struct signature;
 
+/* Adds a secret, "whsec_..." or "whsk_...", and makes the signature if it is NULL. ERROR_INVALID
+ * says what is wrong, without showing the secret; then `*signature` is unchanged. */
+enum error_code signature_add(struct signature **signature, struct bytes secret,
+                              struct error *ret_error);
+
+/* Removes blanks, line ends and the next secret from the text. Returns false if there is none. */
+bool signature_next_secret(struct bytes *text, struct bytes *ret_secret);
+
 /* Parses up to two secrets "whsec_..." and up to two "whsk_...", in base64, separated by spaces.
  * ERROR_INVALID says which secret is wrong and why, without showing it. */
 enum error_code signature_create(const char *secrets, struct signature **ret_signature,

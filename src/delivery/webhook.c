@@ -48,8 +48,8 @@
 
 /* Settings that a reload replaces. */
 struct webhook_trust {
-    struct signature *signature; /* NULL if webhooks are not signed */
-    int ca_fd;                   /* copy of the file of certificates; -1 if the system's are used */
+    struct signatures *signatures;
+    int ca_fd; /* copy of the file of certificates; -1 if the system's are used */
 };
 
 struct webhook {
@@ -372,7 +372,7 @@ static void webhook_trust_free(struct webhook_trust *trust)
 {
     if (!trust)
         return;
-    signature_destroy(trust->signature);
+    signatures_destroy(trust->signatures);
     if (trust->ca_fd >= 0)
         close(trust->ca_fd);
     free(trust);
@@ -392,8 +392,8 @@ static enum error_code webhook_trust_load(const char *secrets, const char *ca_fi
                     !webhook_has_certificates(webhook_ca_path(trust->ca_fd, copy))))
         code = error_set(ret_error, ERROR_INVALID, "%s: no certificates in it, or not readable",
                          ca_file);
-    if (!code && secrets && *secrets)
-        code = signature_create(secrets, &trust->signature, ret_error);
+    if (!code)
+        code = signatures_create(secrets ? secrets : "", &trust->signatures, ret_error);
     if (code)
         webhook_trust_free(trust);
     else
@@ -413,8 +413,8 @@ static bool webhook_trust_take(struct webhook *webhook, struct webhook_trust *tr
         webhook_trust_free(trust);
         return false;
     }
-    signature_destroy(settings->signature);
-    settings->signature = trust->signature;
+    signatures_destroy(settings->signatures);
+    settings->signatures = trust->signatures;
     free(settings->ca_file);
     settings->ca_file = path;
     settings->trust++;
@@ -477,7 +477,7 @@ static void *webhook_run(void *context)
 
 static void webhook_free_settings(struct webhook *webhook)
 {
-    signature_destroy(webhook->settings.signature);
+    signatures_destroy(webhook->settings.signatures);
     free(webhook->settings.ca_file);
     free(webhook->settings.user_agent);
     free(webhook->settings.event_source);

@@ -33,7 +33,7 @@
 #include "engine/delivery.h"
 
 struct webhook_options {
-    /* one or two "whsec_...", separated by a space; empty to send unsigned webhooks */
+    /* secrets for signatures_create; empty to send unsigned webhooks */
     const char *secrets;
     const struct guard *guard; /* addresses that may be called; borrowed until stop */
     struct targets *targets;   /* breakers of the targets; borrowed until stop */

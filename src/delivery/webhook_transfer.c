@@ -373,7 +373,7 @@ static bool transfer_set_request(struct webhook_transfer *transfer, const struct
     struct bytes payload = timer->texts.payload;
     CURL *easy = transfer->easy;
     const struct webhook_envelope envelope = {
-        .signature = transfer->settings_->signature,
+        .signature = signatures_find(transfer->settings_->signatures, timer->texts.tenant),
         .event_source = transfer->settings_->event_source,
         .now_s = delivery->started_us / 1000000,
         .trace = webhook_request_trace(timer, transfer->settings_->trace_high,

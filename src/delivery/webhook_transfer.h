@@ -11,6 +11,7 @@
 #define TICKWHEEL_DELIVERY_WEBHOOK_TRANSFER_H
 
 #include "delivery/guard.h"
+#include "delivery/signatures.h"
 #include "delivery/targets.h"
 #include "delivery/webhook_outcome.h"
 #include "delivery/webhook_request.h"
@@ -38,7 +39,7 @@ struct webhook_generation {
  * multi handle is freed. */
 struct webhook_settings {
     const struct guard *guard;
-    struct signature *signature;     /* NULL if webhooks are not signed */
+    struct signatures *signatures;   /* what signs the webhooks of each tenant */
     struct webhook_sockets *sockets; /* libcurl's sockets in the event loop */
     /* path of the certificates' copy in memory; NULL for the system's certificates */
     char *ca_file;

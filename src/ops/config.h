@@ -182,8 +182,8 @@ enum config_log_level {
           "limit of the items of a lease request; the item that reaches it is the last")          \
     FIELD(LIST, webhook_allow, "", 0, 4000,                                                       \
           "private networks that webhooks may call, such as 10.0.0.0/8,::1/128")                  \
-    FIELD(SECRET, webhook_secret, "", 0, 1000,                                                    \
-          "keys that sign webhooks, whsec_... or whsk_...; two of a kind during a rotation")      \
+    FIELD(SECRET, webhook_secret, "", 0, 32000,                                                   \
+          "keys that sign webhooks: whsec_..., whsk_..., TENANT=whsec_...; two while rotating")   \
     FIELD(TEXT, webhook_secret_file, "", 0, 4000, "file to read webhook_secret from")             \
     FIELD(CHOICE, webhook_cloudevents, "off|binary", 0, 0,                                        \
           "whether webhooks carry ce- headers, which make them CloudEvents 1.0")                  \

@@ -119,7 +119,7 @@ static const struct {
     const char *name, *file_name;
     bool may_have_lines; /* the file may have several lines; those that begin with # are comments */
 } secrets[] = {
-    {"webhook_secret", "webhook_secret_file", false},
+    {"webhook_secret", "webhook_secret_file", true},
     {"broker_connections", "broker_connections_file", true},
     {"cluster_secret", "cluster_secret_file", false},
 };

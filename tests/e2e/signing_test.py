@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""By which secrets webhooks are signed. Method: the daemon with secrets of its own and of tenants, a receiver that keeps
+the headers, the check that a receiver makes, and `openssl` for public keys."""
+
+import base64
+import hashlib
+import hmac
+import http.server
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness
+from daemon_case import TokensCase, bearer
+
+SHARED, SHOP, SHOP_NEXT, RIVAL = ("whsec_" + base64.b64encode(bytes([letter]) * 32).decode() for letter in b"asnr")
+# SubjectPublicKeyInfo of Ed25519 (RFC 8410), which the 32 bytes of the key follow.
+ED25519_DER = bytes.fromhex("302a300506032b6570032100")
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.arrivals.put((json.loads(body), dict(self.headers), body))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def signed_by(secret, headers, body):
+    """Whether a receiver with this secret takes the webhook."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    text = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    wanted = "v1," + base64.b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode()
+    return wanted in headers.get("webhook-signature", "").split(" ")
+
+
+class SigningTest(TokensCase):
+    def setUp(self):
+        super().setUp()
+        for name in ("shop", "rival", "other", "-"):
+            self.token(name, name)
+        self.write_tokens()
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.arrivals = queue.Queue()
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(self.server.shutdown)
+
+    def write_secrets(self, *lines):
+        with open(self.path("secrets"), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+    def deliver(self, daemon, who, host="127.0.0.1"):
+        status, _, answer = daemon.call("POST", "/v1/timers", {
+            "after": "0s", "target": f"http://{host}:{self.server.server_address[1]}/x", "payload": {"of": who}},
+            bearer(self.tokens[who]))
+        self.assertEqual(status, 201, answer)
+        payload, headers, body = self.server.arrivals.get(timeout=30)
+        self.assertEqual(payload, {"of": who})
+        return headers, body
+
+    def signers(self, daemon, who, **how):
+        headers, body = self.deliver(daemon, who, **how)
+        count = len(headers["webhook-signature"].split(" ")) if "webhook-signature" in headers else 0
+        found = [secret for secret in (SHARED, SHOP, SHOP_NEXT, RIVAL) if signed_by(secret, headers, body)]
+        self.assertEqual(count, len(found), headers)
+        return found
+
+    # proves: tenant-signature
+    def test_a_tenant_is_not_signed_by_the_secret_of_another(self):
+        """Over own connections and by libcurl, which gets the first webhook to a name."""
+        self.write_secrets("# of all", SHARED, f"shop={SHOP}", f"rival={RIVAL}")
+        daemon = self.start("--webhook-secret-file", self.path("secrets"))
+        for host in ("127.0.0.1", "localhost"):
+            self.assertEqual(self.signers(daemon, "shop", host=host), [SHOP])
+            self.assertEqual(self.signers(daemon, "rival", host=host), [RIVAL])
+            self.assertEqual(self.signers(daemon, "other", host=host), [SHARED])
+            self.assertEqual(self.signers(daemon, "-", host=host), [SHARED])
+
+    # proves: tenant-signature, trust-reload
+    def test_the_secret_of_a_tenant_is_rotated(self):
+        """Two at a time, read at SIGHUP, without a webhook that the old or the new secret does not verify; a wrong file
+        changes nothing, and is not shown."""
+        self.write_secrets(f"shop={SHOP}")
+        daemon = self.start("--webhook-secret-file", self.path("secrets"))
+        self.assertEqual(self.signers(daemon, "shop"), [SHOP])
+        self.assertEqual(self.signers(daemon, "rival"), [])
+        self.write_secrets(f"shop={SHOP_NEXT} shop={SHOP}")
+        self.reload(daemon, what="webhooks")
+        self.assertEqual(self.signers(daemon, "shop"), [SHOP, SHOP_NEXT])
+        self.write_secrets(f"shop={SHOP_NEXT} shop={SHOP} shop={RIVAL}")
+        self.reload(daemon, event="reload_failed", what="webhooks")
+        self.assertEqual(self.signers(daemon, "shop"), [SHOP, SHOP_NEXT])
+        self.write_secrets(f"shop={SHOP_NEXT}")
+        self.reload(daemon, what="webhooks")
+        self.assertEqual(self.signers(daemon, "shop"), [SHOP_NEXT])
+        for secret in (SHOP, SHOP_NEXT, RIVAL):
+            self.assertNotIn(secret[6:], daemon.output())
+
+    # proves: webhook-signature
+    def test_a_public_key_verifies(self):
+        private, public = subprocess.run([harness.find("tickwheeld"), "--make-webhook-key"], capture_output=True,
+                                         text=True, check=True).stdout.split()
+        self.write_secrets(SHARED, f"shop={private}")
+        daemon = self.start("--webhook-secret-file", self.path("secrets"))
+        headers, body = self.deliver(daemon, "shop")
+        scheme, signature = headers["webhook-signature"].split(",")
+        self.assertEqual(scheme, "v1a")
+        with open(self.path("key"), "wb") as file:
+            file.write(ED25519_DER + base64.b64decode(public.removeprefix("whpk_")))
+        with open(self.path("signature"), "wb") as file:
+            file.write(base64.b64decode(signature))
+        for end, wanted in (b"", 0), (b" ", 1):
+            with open(self.path("text"), "wb") as file:
+                file.write(f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body + end)
+            done = subprocess.run(["openssl", "pkeyutl", "-verify", "-rawin", "-pubin", "-keyform", "DER", "-inkey",
+                                   self.path("key"), "-in", self.path("text"), "-sigfile", self.path("signature")],
+                                  capture_output=True, check=False)
+            self.assertEqual(done.returncode, wanted, done)
+
+
+if __name__ == "__main__":
+    unittest.main()
