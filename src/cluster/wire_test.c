@@ -122,7 +122,7 @@ static struct timer *random_timer(struct random *random, enum timer_state state)
     if (state == TIMER_PAUSED)
         timer->paused.ms = random_next(random);
     if (random_below(random, 2))
-        timer->retry = (struct retry_policy){3, 5, 7, random_next(random), 9};
+        timer->retry = (struct retry_policy){3, 5, 7, random_next(random), 9, true};
     timer->failing.ms = random_below(random, 2) ? random_next(random) : 0;
     return timer;
 }

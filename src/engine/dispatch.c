@@ -392,6 +392,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
             outcome_waits(engine, entry);
         else if (firing == OUTCOME_MOVES)
             outcome_moves(engine, entry, due);
+        else if (firing == OUTCOME_OVERTAKEN)
+            outcome_overtaken(engine, entry);
         else
             outcome_dropped(engine, entry);
         *ret_delivery = NULL;

@@ -632,7 +632,7 @@ static void test_a_day_at_most(void **state)
 /* proves: retry-backoff, outcome-retry-after, retry-after */
 static void test_backoff_is_full_jitter(void **state)
 {
-    struct retry_policy policy = {10, 1000, 60000, 1000, 0};
+    struct retry_policy policy = {10, 1000, 60000, 1000, 0, false};
     struct random random = random_seeded(1);
 
     (void)state;

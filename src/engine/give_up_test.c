@@ -30,7 +30,7 @@ static struct timer_id give_up_create(struct engine_fixture *fixture, uint64_t d
     struct command command = {
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
 
-    timer->retry = (struct retry_policy){100, STEP_MS, STEP_MS, STEP_MS, give_up_ms};
+    timer->retry = (struct retry_policy){100, STEP_MS, STEP_MS, STEP_MS, give_up_ms, false};
     fixture_command(fixture, &command);
     assert_int_equal(command.error, ERROR_NONE);
     fixture_carry_out(fixture);

@@ -142,6 +142,25 @@ static void outcome_give_up_text(const struct timer *timer, struct bytes error,
              (int)error.size, error.data);
 }
 
+/* True if the timer's retries end because its next firing is due by `at`. */
+static bool outcome_is_overtaken(const struct engine *engine, const struct timer *timer,
+                                 struct wall at)
+{
+    struct schedule schedule;
+
+    assert(timer->attempts > 0);
+    return timer->retry.until_next && timer->texts.schedule.size &&
+           !schedule_of(timer, &engine->options.zones, &schedule, NULL) &&
+           schedule_after(&schedule, timer->due).ms <= at.ms;
+}
+
+/* Formats the last error of a firing whose retries end with the next firing. */
+static void outcome_overtaken_text(struct bytes error, char ret_text[OUTCOME_TEXT_SIZE])
+{
+    snprintf(ret_text, OUTCOME_TEXT_SIZE, "given up: the next firing is due (retry.until): %.*s",
+             (int)error.size, error.data);
+}
+
 static void outcome_end(struct engine *engine, struct entry *entry, enum timer_state state)
 {
     assert(timer_is_final(state) && !timer_is_final(entry->timer->state));
@@ -379,6 +398,32 @@ static uint64_t outcome_pause_ms(struct engine *engine, const struct timer *time
     return retry_delay_ms(&timer->retry, attempt, outcome->retry_after_ms, &engine->random);
 }
 
+/* Schedules the next attempt, unless the next firing is due by then and retries end there. */
+static void outcome_retry(struct engine *engine, struct entry *entry,
+                          const struct delivery_outcome *outcome, struct run *run)
+{
+    const struct wall at =
+        outcome_put_off(engine, entry->timer,
+                        outcome_pause_ms(engine, entry->timer, entry->timer->attempts, outcome));
+
+    if (outcome_is_overtaken(engine, entry->timer, at)) {
+        char text[OUTCOME_TEXT_SIZE];
+
+        outcome_overtaken_text(run->error, text);
+        run->error = bytes_of(text);
+        outcome_finish(engine, entry, run);
+        return;
+    }
+    outcome_set_error(engine, entry, outcome->error);
+    entry->outcome = FEED_RETRIED;
+    entry->timer->state = TIMER_RETRYING;
+    entry->timer->at = at;
+    /* A pause that a worker asks for is no failure. */
+    if (outcome->pause == DELIVERY_PAUSE_EXACT)
+        entry->timer->failing = wall_add(entry->timer->failing, outcome->retry_after_ms);
+    history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
+}
+
 static void outcome_take(struct engine *engine, struct entry *entry,
                          const struct delivery *delivery)
 {
@@ -411,15 +456,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
         run.error = bytes_of(text);
         outcome_finish(engine, entry, &run);
     } else {
-        outcome_set_error(engine, entry, outcome->error);
-        entry->outcome = FEED_RETRIED;
-        entry->timer->state = TIMER_RETRYING;
-        entry->timer->at = outcome_put_off(
-            engine, entry->timer, outcome_pause_ms(engine, entry->timer, attempt, outcome));
-        /* A pause that a worker asks for is no failure. */
-        if (outcome->pause == DELIVERY_PAUSE_EXACT)
-            entry->timer->failing = wall_add(entry->timer->failing, outcome->retry_after_ms);
-        history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
+        outcome_retry(engine, entry, outcome, &run);
     }
     watermark_write_own(engine, entry);
 }
@@ -467,6 +504,8 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
         return OUTCOME_MOVES;
     if (schedule_drops(&schedule, timer->due, engine->now))
         return OUTCOME_TOO_LATE;
+    if (timer->attempts > 0 && outcome_is_overtaken(engine, timer, engine->now))
+        return OUTCOME_OVERTAKEN;
     if (timer->attempts == 0)
         *ret_due = schedule_latest(&schedule, *ret_due, engine->now);
     return OUTCOME_FIRES;
@@ -534,6 +573,19 @@ void outcome_waits(struct engine *engine, struct entry *entry)
     entry->timer->state = TIMER_RETRYING;
     entry->timer->at = outcome_put_off(engine, entry->timer, outcome_wait_ms(engine, entry->timer));
     history_wait(engine->history, entry->timer, LATENESS_RETRIES, engine->now);
+    watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
+}
+
+void outcome_overtaken(struct engine *engine, struct entry *entry)
+{
+    char text[OUTCOME_TEXT_SIZE];
+
+    assert(!timer_is_final(entry->timer->state));
+    outcome_overtaken_text(entry->timer->texts.last_error, text);
+    const struct run run = outcome_run_without(entry->timer, RUN_FAILED, text);
+    outcome_finish(engine, entry, &run);
+    entry->timer->version++;
     watermark_write_own(engine, entry);
     assert(entry->phase == ENTRY_WRITING);
 }

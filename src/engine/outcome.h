@@ -27,6 +27,9 @@ void outcome_exhausted(struct engine *engine, struct entry *entry);
 
 enum outcome_firing {
     OUTCOME_FIRES,
+    /* it was attempted, and its next firing is due, at which its retries end: call
+     * outcome_overtaken */
+    OUTCOME_OVERTAKEN,
     OUTCOME_TOO_LATE, /* too late by the timer's own limit: call outcome_dropped */
     /* the rules of its time zone changed, so that it is due later: call outcome_moves */
     OUTCOME_MOVES,
@@ -45,6 +48,7 @@ bool outcome_rederive(const struct engine *engine, const struct timer *timer, st
 
 /* Applies what outcome_firing decided. outcome_moves writes the timer with the due time `due`. */
 void outcome_moves(struct engine *engine, struct entry *entry, struct wall due);
+void outcome_overtaken(struct engine *engine, struct entry *entry);
 void outcome_dropped(struct engine *engine, struct entry *entry);
 void outcome_waits(struct engine *engine, struct entry *entry);
 

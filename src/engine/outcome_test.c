@@ -22,7 +22,7 @@ static struct timer_id outcome_create(struct engine_fixture *fixture, const char
     assert_non_null(timer);
     timer->created = START;
     timer->due.ms = START.ms + 1000;
-    timer->retry = (struct retry_policy){2, 1, 1, 1000, 0};
+    timer->retry = (struct retry_policy){2, 1, 1, 1000, 0, false};
     fixture_command(fixture, &command);
     assert_int_equal(command.error, ERROR_NONE);
     fixture_carry_out(fixture);
@@ -297,7 +297,7 @@ static struct timer_id outcome_create_reported(struct engine_fixture *fixture, c
 
     assert_non_null(timer);
     timer->due.ms = START.ms + due_ms;
-    timer->retry = (struct retry_policy){2, 1, 1, 1000, 0};
+    timer->retry = (struct retry_policy){2, 1, 1, 1000, 0, false};
     fixture_command(fixture, &command);
     assert_int_equal(command.error, ERROR_NONE);
     fixture_carry_out(fixture);

@@ -35,18 +35,23 @@ enum row_flag {
     ROW_HAS_DUE = 2,   /* the row has `due`; if not, that is the row's position */
     /* the row has the retry policy without give_up_ms; if not, it is usual_retry */
     ROW_HAS_RETRY = 4,
-    ROW_HAS_GIVE_UP = 8,  /* the row has retry.give_up_ms; if not, it is that of usual_retry */
+    /* the row has retry.give_up_ms, whose highest bit is retry.until_next; if not, both are those
+     * of usual_retry */
+    ROW_HAS_GIVE_UP = 8,
     ROW_HAS_FAILING = 16, /* the row has `failing`; if not, it is 0 */
     ROW_FLAGS = 31,
 };
 
 /* Part of the format: stays when RETRY_POLICY_DEFAULT changes. */
-static const struct retry_policy usual_retry = {10, 1000, 3600 * 1000, 15 * 1000,
-                                                UINT64_C(3) * 24 * 3600 * 1000};
+static const struct retry_policy usual_retry = {
+    10, 1000, 3600 * 1000, 15 * 1000, UINT64_C(3) * 24 * 3600 * 1000, false};
+
+#define ROW_UNTIL_NEXT (UINT64_C(1) << 63)
 
 static bool record_retry_is_usual(struct retry_policy retry)
 {
     retry.give_up_ms = usual_retry.give_up_ms;
+    retry.until_next = usual_retry.until_next;
     return retry_policy_equal(&retry, &usual_retry);
 }
 
@@ -144,7 +149,7 @@ static unsigned record_row_flags(const struct timer *timer, struct wall at)
         flags |= ROW_HAS_DUE;
     if (!record_retry_is_usual(timer->retry))
         flags |= ROW_HAS_RETRY;
-    if (timer->retry.give_up_ms != usual_retry.give_up_ms)
+    if (timer->retry.give_up_ms != usual_retry.give_up_ms || timer->retry.until_next)
         flags |= ROW_HAS_GIVE_UP;
     if (timer->failing.ms)
         flags |= ROW_HAS_FAILING;
@@ -180,7 +185,8 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
         at = record_write_le(at, timer->retry.timeout_ms, 8);
     }
     if (flags & ROW_HAS_GIVE_UP)
-        at = record_write_le(at, timer->retry.give_up_ms, 8);
+        at = record_write_le(
+            at, timer->retry.give_up_ms | (timer->retry.until_next ? ROW_UNTIL_NEXT : 0), 8);
     if (flags & ROW_HAS_FAILING)
         at = record_write_le(at, timer->failing.ms, 8);
 #define X(tag, name, kept, patch)                \
@@ -288,9 +294,12 @@ static bool record_read_row(struct reader *reader, struct record_key key, struct
             return false;
     }
     if (flags & ROW_HAS_GIVE_UP) {
-        view->retry.give_up_ms = record_read_le(reader, 8);
-        if (view->retry.give_up_ms == usual_retry.give_up_ms)
+        const uint64_t give_up = record_read_le(reader, 8);
+
+        if (give_up == usual_retry.give_up_ms)
             return false;
+        view->retry.give_up_ms = give_up & ~ROW_UNTIL_NEXT;
+        view->retry.until_next = give_up & ROW_UNTIL_NEXT;
     }
     if (flags & ROW_HAS_FAILING) {
         view->failing.ms = record_read_le(reader, 8);

@@ -89,7 +89,7 @@ static struct timer *golden_timer(void)
     timer->version = 0x11121314;
     timer->attempts = 3;
     timer->state = TIMER_RETRYING;
-    timer->retry = (struct retry_policy){5, 6, 7, 8, RETRY_POLICY_DEFAULT.give_up_ms};
+    timer->retry = (struct retry_policy){5, 6, 7, 8, RETRY_POLICY_DEFAULT.give_up_ms, false};
     return timer;
 }
 

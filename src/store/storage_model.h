@@ -156,9 +156,10 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     timer->state = is_paused ? TIMER_PAUSED : (enum timer_state)model_below(model, TIMER_FIRED);
     timer->paused = is_paused ? model_position(model) : (struct wall){0};
     if (model_below(model, 2))
-        timer->retry = (struct retry_policy){
-            (uint32_t)model_below(model, 100), model_below(model, 1000),
-            model_below(model, 1000000), model_below(model, 1000000), model_below(model, 1000000)};
+        timer->retry =
+            (struct retry_policy){(uint32_t)model_below(model, 100), model_below(model, 1000),
+                                  model_below(model, 1000000),       model_below(model, 1000000),
+                                  model_below(model, 1000000),       model_below(model, 2)};
     timer->failing = model_below(model, 2) ? model_position(model) : (struct wall){0};
     return timer;
 }

@@ -281,6 +281,14 @@ struct wall schedule_next(const struct schedule *schedule, struct wall due, stru
                                                          schedule_without_spread(schedule, now)));
 }
 
+struct wall schedule_after(const struct schedule *schedule, struct wall due)
+{
+    if (!schedule->recurs)
+        return WALL_NEVER;
+    return schedule_fires_at(
+        schedule, recurrence_next(&schedule->recurrence, schedule_without_spread(schedule, due)));
+}
+
 struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now)
 {
     if (!schedule->recurs || schedule->late.missed != RECURRENCE_MISSED_LAST)

@@ -89,6 +89,10 @@ struct wall schedule_first(const struct schedule *schedule, struct wall created)
  * WALL_NEVER if the timer has ended. */
 struct wall schedule_next(const struct schedule *schedule, struct wall due, struct wall now);
 
+/* Returns the firing planned after the one due at `due`, whether it has passed or not. WALL_NEVER
+ * if there is none. */
+struct wall schedule_after(const struct schedule *schedule, struct wall due);
+
 /* Returns the firing to deliver at `now` if the one due at `due` was not attempted: the last missed
  * one, or the one at `due` if the schedule wants each. */
 struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now);

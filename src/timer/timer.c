@@ -251,7 +251,7 @@ bool retry_policy_equal(const struct retry_policy *a, const struct retry_policy 
 {
     return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
            a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms &&
-           a->give_up_ms == b->give_up_ms;
+           a->give_up_ms == b->give_up_ms && a->until_next == b->until_next;
 }
 
 uint64_t retry_delay_ms(const struct retry_policy *policy, uint32_t attempts,

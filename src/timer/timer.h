@@ -88,10 +88,11 @@ struct retry_policy {
     uint64_t timeout_ms;   /* time limit of one attempt */
     /* time for which a target may fail until the firing is given up; 0 means no limit */
     uint64_t give_up_ms;
+    bool until_next; /* of a timer that repeats: retries end when the next firing is due */
 };
 
 #define RETRY_POLICY_DEFAULT \
-    ((struct retry_policy){10, 1000, 3600 * 1000, 15 * 1000, UINT64_C(3) * 24 * 3600 * 1000})
+    ((struct retry_policy){10, 1000, 3600 * 1000, 15 * 1000, UINT64_C(3) * 24 * 3600 * 1000, false})
 
 /* X(tag, name, kept, patch): the texts of a timer, each of which may be empty.
  *

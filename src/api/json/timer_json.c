@@ -106,6 +106,8 @@ void timer_show_retry(const struct timer *timer, struct buffer *out)
     duration_put(out, "cap", retry->cap_ms);
     duration_put(out, "timeout", retry->timeout_ms);
     duration_put(out, "give_up_after", retry->give_up_ms);
+    if (retry->until_next)
+        json_put_text(out, "until", "next");
     json_close(out, '}');
 }
 

@@ -256,7 +256,7 @@ enum error_code timer_parse_at(struct timer_parse *parse)
 
 /* ---- retry ---- */
 
-#define RETRY_FIELD_LIST(X) X(max_attempts) X(base) X(cap) X(timeout) X(give_up_after)
+#define RETRY_FIELD_LIST(X) X(max_attempts) X(base) X(cap) X(timeout) X(give_up_after) X(until)
 
 enum retry_field {
 #define X(name) RETRY_##name,
@@ -282,6 +282,18 @@ static enum error_code parse_read_max_attempts(struct timer_parse *parse)
     return code;
 }
 
+static enum error_code parse_read_retry_until(struct timer_parse *parse)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/retry/until", &text);
+
+    if (!code && !bytes_equal(text, BYTES("next")))
+        code = timer_parse_invalid(parse, "#/retry/until", "It must be \"next\"");
+    if (!code)
+        parse->retry.until_next = true;
+    return code;
+}
+
 static enum error_code parse_read_retry_field(struct timer_parse *parse, size_t field)
 {
     switch ((enum retry_field)field) {
@@ -294,6 +306,8 @@ static enum error_code parse_read_retry_field(struct timer_parse *parse, size_t 
     case RETRY_give_up_after:
         return timer_parse_duration_in(parse, "#/retry/give_up_after", 1, GIVE_UP_MS_MAX,
                                        &parse->retry.give_up_ms);
+    case RETRY_until:
+        return parse_read_retry_until(parse);
     default:
         return timer_parse_duration_in(parse, "#/retry/timeout", 1, RETRY_TIMEOUT_MS_MAX,
                                        &parse->retry.timeout_ms);

@@ -22,6 +22,8 @@
 
 #define TIMER_KEY_STAYS "The key stays for the timer's life"
 
+#define TIMER_UNTIL_REPEATS "It goes with `every` or `cron`"
+
 /* Decoded texts. Those of one request fit into the size of the request: a decoded string is
  * never longer than its JSON, and its quotes and colon take more room than the separator that
  * replaces them. */

@@ -147,6 +147,8 @@ static void test_bad_retry(void **state)
     static const char *const milliseconds =
         "It must be a duration such as \"1h30m\" or a number of milliseconds";
     const struct bad_case cases[] = {
+        {RETRY("\"until\":\"later\""), "#/retry/until", "It must be \"next\""},
+        {RETRY("\"until\":\"next\""), "#/retry/until", "It goes with `every` or `cron`"},
         {RETRY("\"max_attempts\":0"), "#/retry/max_attempts", "It must be 1 to 100"},
         {RETRY("\"max_attempts\":101"), "#/retry/max_attempts", "It must be 1 to 100"},
         {RETRY("\"max_attempts\":4294967297"), "#/retry/max_attempts", "It must be 1 to 100"},

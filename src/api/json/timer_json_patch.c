@@ -159,6 +159,18 @@ static enum error_code patch_check_method(struct timer_parse *parse, const struc
         parse, texts.method, fields & PATCH_TARGET ? &parse->target : &timer->target, &texts);
 }
 
+/* Retries can end with the next firing only if the timer repeats. */
+static enum error_code patch_check_until(struct timer_parse *parse, const struct timer *timer,
+                                         uint64_t named)
+{
+    const bool recurs = named & TIMER_FIELDS_SCHEDULE ? parse->seen & (BIT(every) | BIT(cron))
+                                                      : schedule_recurs(timer->texts.schedule);
+
+    return !(named & BIT(retry)) || !parse->retry.until_next || recurs
+               ? ERROR_NONE
+               : timer_parse_invalid(parse, "#/retry/until", TIMER_UNTIL_REPEATS);
+}
+
 static enum error_code patch_read_merged(struct timer_parse *parse, const struct timer *timer,
                                          const struct patch_names *names, uint32_t *ret_fields)
 {
@@ -172,6 +184,8 @@ static enum error_code patch_read_merged(struct timer_parse *parse, const struct
     parse->texts.key = timer->texts.key;
     if (!code)
         code = patch_check_method(parse, timer, fields);
+    if (!code)
+        code = patch_check_until(parse, timer, named);
     if (!code)
         code = timer_parse_when_changed(parse, timer, named, &fields);
     if (!code)

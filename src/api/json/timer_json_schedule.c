@@ -198,6 +198,8 @@ enum error_code timer_parse_when(struct timer_parse *parse)
 
     if (code)
         return code;
+    if (parse->retry.until_next && !recurs)
+        return timer_parse_invalid(parse, "#/retry/until", TIMER_UNTIL_REPEATS);
     if (HAS(parse, spread))
         spec->spread_ms = bytes_hash(0, parse->texts.key) % parse->spread_window_ms;
     if (!recurs) {

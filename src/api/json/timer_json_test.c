@@ -58,7 +58,7 @@ static void test_shown(void **state)
     timer.at = (struct wall){UINT64_C(1795219260123)};
     timer.attempts = 2;
     timer.version = UINT32_MAX;
-    timer.retry = (struct retry_policy){100, 1, 90061001, 600000, 61000};
+    timer.retry = (struct retry_policy){100, 1, 90061001, 600000, 61000, false};
     snprintf(expected, sizeof(expected),
              "{\"id\":\"%s\",\"due\":\"2026-11-20T23:59:59.250Z\",\"state\":\"retrying\","
              "\"version\":4294967295," TARGET ",\"payload\":{ \"order\": 42 },"
@@ -282,9 +282,9 @@ static void timer_json_test_round_trip(void **state)
         assert_non_null(timer);
         timer->due.ms = random_below(&random, WALL_MS_MAX + 1);
         timer->retry = (struct retry_policy){
-            1 + (uint32_t)random_below(&random, 100), 1 + random_below(&random, 1000000),
+            1 + (uint32_t)random_below(&random, 100),    1 + random_below(&random, 1000000),
             1000000 + random_below(&random, 1000000000), 1 + random_below(&random, 600000),
-            1 + random_below(&random, 600000)};
+            1 + random_below(&random, 600000),           false};
         buffer_clear(&shown);
         buffer_clear(&again);
         timer_json_format(timer, &shown);

@@ -1,0 +1,218 @@
+/*
+ * Goal: when a timer's next firing is due before the last is over, what happens is what the timer
+ * asks for: retries end (retry.until), the next one waits, is skipped, or begins beside it.
+ * Method: small histories of one engine over memory, whose deliveries come back when the test says,
+ * through restarts.
+ */
+#include "engine/engine_testing.h"
+#include "timer/runs.h"
+
+#include <stdio.h>
+
+#define DONE   ((struct delivery_outcome){.result = DELIVERY_DONE, .status = 204})
+#define FAILED ((struct delivery_outcome){.result = DELIVERY_FAILED, .status = 500, .error = "500"})
+
+/* Gives work back for `ms`, as a worker does. */
+static struct delivery_outcome overlap_nack(uint64_t ms)
+{
+    return (struct delivery_outcome){.result = DELIVERY_FAILED,
+                                     .pause = DELIVERY_PAUSE_EXACT,
+                                     .retry_after_ms = ms,
+                                     .error = "busy"};
+}
+
+/* A timer that is first due ten seconds after START. */
+static struct timer_id overlap_create(struct engine_fixture *fixture, const char *schedule,
+                                      bool until_next)
+{
+    const struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                      .schedule = bytes_of(schedule),
+                                      .payload = BYTES("{\"n\":1}"),
+                                      .labels = BYTES("{\"team\":\"a\"}"),
+                                      .on_dead = BYTES("http://dead.example/")};
+    struct timer *timer = timer_alloc(&texts);
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    assert_non_null(timer);
+    timer->created = START;
+    timer->due.ms = START.ms + 10000;
+    timer->retry = (struct retry_policy){100, 1, 1, 1000, 0, until_next};
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+    return created.id;
+}
+
+/* Answers the delivery that is out to this host; false if there is none. */
+static bool overlap_answer(struct engine_fixture *fixture, const char *target,
+                           struct delivery_outcome outcome)
+{
+    LIST_FOR_EACH (&fixture->out, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        if (!bytes_equal(delivery->timer->texts.target, bytes_of(target)))
+            continue;
+        delivery->started_us = delivery->ended_us = fixture->now.ms * 1000;
+        fixture_answer(fixture, delivery, outcome);
+        return true;
+    }
+    return false;
+}
+
+#define TARGET "http://a.example/"
+
+/* Reads what the timer shows. The texts of the runs lie in `ret_room`. */
+struct shown {
+    enum timer_state state;
+    uint64_t due_ms;
+    uint32_t attempts;
+    size_t count;
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+};
+
+static void overlap_show(struct engine_fixture *fixture, const struct timer_id *id,
+                         struct shown *ret_shown)
+{
+    struct command command = {.kind = COMMAND_GET, .id = *id};
+
+    fixture_command(fixture, &command);
+    assert_non_null(command.timer);
+    struct bytes rest = {ret_shown->room, command.timer->texts.runs.size};
+    if (rest.size)
+        memcpy(ret_shown->room, command.timer->texts.runs.data, rest.size);
+    ret_shown->state = command.timer->state;
+    ret_shown->due_ms = command.timer->due.ms - START.ms;
+    ret_shown->attempts = command.timer->attempts;
+    ret_shown->count = 0;
+    fixture_carry_out(fixture);
+    assert_true(runs_is_valid(rest));
+    while (runs_next(&rest, &ret_shown->runs[ret_shown->count]))
+        ret_shown->count++;
+}
+
+static void assert_run(const struct run *run, uint64_t planned_ms, enum run_outcome outcome,
+                       uint32_t attempts, const char *error)
+{
+    assert_int_equal(run->planned.ms, START.ms + planned_ms);
+    assert_int_equal(run->outcome, outcome);
+    assert_int_equal(run->attempts, attempts);
+    assert_true(bytes_equal(run->error, bytes_of(error)));
+}
+
+/* ---- retry.until ---- */
+
+/* proves: retry-until */
+static void test_retries_end_with_the_next_firing(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = overlap_create(&fixture, "{\"every\":\"10s\"}", true);
+    fixture_advance_to(&fixture, 10000);
+    /* the next attempt is before 20 s: it is a retry, like any other */
+    assert_true(overlap_answer(&fixture, TARGET, overlap_nack(10000 - 1)));
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.state, TIMER_RETRYING);
+    assert_int_equal(shown.count, 0);
+    fixture_close(&fixture); /* the policy is durable */
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 19998);
+    assert_null(fixture_first_out(&fixture));
+    fixture_advance_to(&fixture, 19999);
+    /* the one after it would not be */
+    assert_true(overlap_answer(&fixture, TARGET, overlap_nack(1)));
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.state, TIMER_SCHEDULED);
+    assert_int_equal(shown.due_ms, 20000);
+    assert_int_equal(shown.attempts, 0);
+    assert_int_equal(shown.count, 1);
+    assert_run(&shown.runs[0], 10000, RUN_FAILED, 2,
+               "given up: the next firing is due (retry.until): busy");
+    assert_true(overlap_answer(&fixture, "http://dead.example/", DONE)); /* its report */
+    fixture_advance_to(&fixture, 20000);
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 20000);
+    fixture_deinit(&fixture);
+}
+
+/* An attempt that is under way when the next firing is due is the last. */
+static void test_a_late_answer_is_no_retry(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        overlap_create(&fixture, "{\"every\":\"10s\",\"late\":{\"missed\":\"each\"}}", true);
+    fixture_advance_to(&fixture, 10000);
+    fixture_advance_to(&fixture, 35000);
+    assert_true(overlap_answer(&fixture, TARGET, FAILED));
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.count, 1);
+    assert_run(&shown.runs[0], 10000, RUN_FAILED, 1,
+               "given up: the next firing is due (retry.until): 500");
+    fixture_advance_to(&fixture, 35000);
+    assert_int_equal(shown.due_ms, 20000);
+    assert_true(overlap_answer(&fixture, TARGET, DONE)); /* each is attempted once */
+    overlap_show(&fixture, &id, &shown);
+    assert_run(&shown.runs[0], 20000, RUN_DONE, 1, "");
+    fixture_deinit(&fixture);
+}
+
+/* A retry that comes too late, because the service was down. */
+static void test_an_outage_ends_the_retries(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = overlap_create(&fixture, "{\"every\":\"10s\"}", true);
+    fixture_advance_to(&fixture, 10000);
+    assert_true(overlap_answer(&fixture, TARGET, overlap_nack(5000)));
+    fixture_close(&fixture);
+    fixture.now.ms = START.ms + 35000;
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 35000);
+    overlap_show(&fixture, &id, &shown);
+    assert_true(shown.count >= 1);
+    assert_run(&shown.runs[shown.count - 1], 10000, RUN_FAILED, 1,
+               "given up: the next firing is due (retry.until): busy");
+    assert_true(overlap_answer(&fixture, TARGET, DONE));
+    overlap_show(&fixture, &id, &shown);
+    assert_run(&shown.runs[0], 30000, RUN_DONE, 1, "");
+    fixture_deinit(&fixture);
+}
+
+/* The last firing has no next one. */
+static void test_the_last_firing_is_retried(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = overlap_create(&fixture, "{\"every\":\"10s\",\"count\":1}", true);
+    fixture_advance_to(&fixture, 10000);
+    assert_true(overlap_answer(&fixture, TARGET, overlap_nack(50000)));
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.state, TIMER_RETRYING);
+    fixture_deinit(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_retries_end_with_the_next_firing),
+        cmocka_unit_test(test_a_late_answer_is_no_retry),
+        cmocka_unit_test(test_an_outage_ends_the_retries),
+        cmocka_unit_test(test_the_last_firing_is_retried),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
