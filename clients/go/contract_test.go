@@ -272,6 +272,8 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 		return c.Pause(ctx, ref, pause, a.IfVersion)
 	case "resume":
 		return c.Resume(ctx, ref, a.IfVersion)
+	case "release":
+		return c.Release(ctx, ref, a.IfVersion)
 	case "fire_many":
 		return c.FireMany(ctx, selection)
 	case "pause_many":

@@ -109,7 +109,7 @@ func (c *Client) Cancel(ctx context.Context, ref Ref, onlyVersion int64) (*Timer
 	return c.timer(ctx, call)
 }
 
-// act is fire, pause or resume of one timer.
+// act is fire, pause, resume or release of one timer.
 func (c *Client) act(ctx context.Context, ref Ref, verb string, body any, onlyVersion int64) (*Timer, error) {
 	call := newCall("POST", ref.path("/"+verb))
 	if body != nil {
@@ -118,7 +118,7 @@ func (c *Client) act(ctx context.Context, ref Ref, verb string, body any, onlyVe
 			return nil, err
 		}
 	}
-	call.isOnce = verb == "fire" && onlyVersion == 0
+	call.isOnce = (verb == "fire" || verb == "release") && onlyVersion == 0
 	return c.timer(ctx, call.onlyVersion(onlyVersion))
 }
 
@@ -142,6 +142,12 @@ func (c *Client) Pause(ctx context.Context, ref Ref, pause Pause, onlyVersion in
 // Resume ends a pause. onlyVersion 0: any version.
 func (c *Client) Resume(ctx context.Context, ref Ref, onlyVersion int64) (*Timer, error) {
 	return c.act(ctx, ref, "resume", nil, onlyVersion)
+}
+
+// Release ends the lease of a queue's item, whose attempt has failed; not-leased if no worker has it. onlyVersion 0:
+// any version, and the call is not repeated, since it might end the next lease too.
+func (c *Client) Release(ctx context.Context, ref Ref, onlyVersion int64) (*Timer, error) {
+	return c.act(ctx, ref, "release", nil, onlyVersion)
 }
 
 // idOf returns the id of the timer, live or over.

@@ -12,6 +12,10 @@
     (REFUSES(BAD_REQUEST) | REFUSES(NOT_FOUND) | REFUSES(ALREADY_FIRING) | REFUSES(GONE) | \
      REFUSES(VERSION_MISMATCH))
 
+#define REFUSES_LEASED                                                                 \
+    (REFUSES(BAD_REQUEST) | REFUSES(NOT_FOUND) | REFUSES(NOT_LEASED) | REFUSES(GONE) | \
+     REFUSES(VERSION_MISMATCH))
+
 const struct route routes[] = {
 #define ROUTE(handler, ...) {__VA_ARGS__, .end = handler},
 #include "api/core/routes.def"

@@ -23,6 +23,7 @@
     X(METHOD, "method-not-allowed", "This method is not allowed here")                      \
     X(ALREADY_FIRING, "already-firing", "The timer is being delivered")                     \
     X(PAUSED, "paused", "The timer is paused")                                              \
+    X(NOT_LEASED, "not-leased", "No worker has the item")                                   \
     X(KEY_IN_USE, "key-in-use", "The key belongs to another timer")                         \
     X(BACKUP_OFF, "backup-off", "There is no folder for backups")                           \
     X(BACKUP_RUNS, "backup-runs", "A backup is under way")                                  \

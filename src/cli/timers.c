@@ -146,7 +146,7 @@ enum cli_exit timers_get(struct cli *cli)
     return code;
 }
 
-/* ---- cancel, fire, pause, resume, complete ---- */
+/* ---- cancel, fire, pause, resume, release, complete ---- */
 
 /* Appends an array of texts: the values of a flag, or the arguments. */
 static void timers_append_texts(struct cli *cli, struct buffer *body, const char *name,
@@ -179,7 +179,7 @@ struct timers_act {
     const char *word;   /* verb in a question, such as "Cancel" */
     const char *method; /* method of the request for one timer */
     const char *suffix; /* suffix of the path for one timer */
-    const char *many;   /* path for many timers */
+    const char *many;   /* path for many timers; NULL if the verb takes one only */
 };
 
 static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act *act, size_t count)
@@ -220,11 +220,11 @@ static enum cli_exit timers_act(struct cli *cli, const struct timers_act *act)
 
     while (cli_options_next(&cli->options, CLI_FLAG_KEY, &cursor))
         count++;
-    if (count == 0 && !cli_flag(cli, CLI_FLAG_LABEL))
+    if (act->many && count == 0 && !cli_flag(cli, CLI_FLAG_LABEL))
         return cli_complain(CLI_EXIT_USAGE, "name the timers: by ids, --key or --label");
     if ((count > 1 || cli_flag(cli, CLI_FLAG_LABEL)) && cli_flag(cli, CLI_FLAG_VERSION))
         return cli_complain(CLI_EXIT_USAGE, "--if-version is for a single timer, by id or --key");
-    if (count > 1 || cli_flag(cli, CLI_FLAG_LABEL))
+    if (act->many && (count > 1 || cli_flag(cli, CLI_FLAG_LABEL)))
         return timers_act_on_many(cli, act, count);
     buffer_init(&path);
     buffer_init(&body);
@@ -262,6 +262,11 @@ enum cli_exit timers_pause(struct cli *cli)
 enum cli_exit timers_resume(struct cli *cli)
 {
     return timers_act(cli, &(struct timers_act){"Resume", "POST", "/resume", "/v1/timers/resume"});
+}
+
+enum cli_exit timers_release(struct cli *cli)
+{
+    return timers_act(cli, &(struct timers_act){"Release", "POST", "/release", NULL});
 }
 
 enum cli_exit timers_complete(struct cli *cli)

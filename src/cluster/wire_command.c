@@ -21,7 +21,8 @@ _Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
                    COMMAND_CANCEL == 6 && COMMAND_FIRE == 7 && COMMAND_PAUSE == 8 &&
                    COMMAND_RESUME == 9 && COMMAND_REDRIVE == 10 && COMMAND_FORGET == 11 &&
                    COMMAND_COMPLETE == 12 && COMMAND_LIST == 13 && COMMAND_FORECAST == 14 &&
-                   COMMAND_SURVEY == 15 && COMMAND_LEASE == 16 && COMMAND_REPORT == 17,
+                   COMMAND_SURVEY == 15 && COMMAND_LEASE == 16 && COMMAND_REPORT == 17 &&
+                   COMMAND_RELEASE == 18,
                "kinds are sent as numbers");
 _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
                    SURVEY_WORKERS == 3 && SURVEY_TENANTS == 4 && SURVEY_FAILURES == 5 &&
@@ -109,6 +110,7 @@ unsigned wire_parts(enum command_kind kind)
     case COMMAND_CANCEL:
     case COMMAND_FIRE:
     case COMMAND_RESUME:
+    case COMMAND_RELEASE:
         return one | WIRE_PART_VERSION;
     case COMMAND_REDRIVE:
         return one | WIRE_PART_VERSION | WIRE_PART_PENDING | WIRE_PART_NOT_BEFORE | WIRE_PART_PATCH;
@@ -125,6 +127,8 @@ unsigned wire_parts(enum command_kind kind)
     case COMMAND_LEASE:
     case COMMAND_REPORT:
         return WIRE_PART_WORK;
+    case COMMAND_KIND_COUNT:
+        break;
     }
     return 0;
 }
@@ -359,7 +363,7 @@ static void wire_put_timers(struct buffer *to, const struct command *command)
 
 static void wire_walk_command(struct wire_walk *walk, struct command *command)
 {
-    WIRE_BELOW(walk, command->kind, 1, COMMAND_REPORT + 1);
+    WIRE_BELOW(walk, command->kind, 1, COMMAND_KIND_COUNT);
     const unsigned parts = wire_parts(command->kind);
     WIRE(walk, command->partition, 2);
     wire_walk_text(walk, &command->tenant, WIRE_TEXT_SIZE_MAX);

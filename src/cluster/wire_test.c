@@ -23,6 +23,7 @@ static const struct command no_command = {
     {0},            /* not_before */
     0,              /* if_version */
     false,          /* must_exist */
+    false,          /* is_released: the node's own */
     NULL,           /* timers */
     NULL,           /* results: answered */
     0,              /* timer_count */
@@ -227,11 +228,9 @@ static void random_questions(struct random *random, struct sample *sample)
                                          .due = sample->due};
     if (command->kind == COMMAND_FORECAST)
         command->forecast = &sample->forecast;
-    sample->survey =
-        (struct survey){.kind = (enum survey_kind)random_below(random, SURVEY_TENANTS + 1),
-                        .queue = wire_random_text(random, sample->texts[7]),
-                        .items = sample->items,
-                        .items_max = ITEMS};
+    sample->survey = (struct survey){.items = sample->items, .items_max = ITEMS};
+    sample->survey.kind = (enum survey_kind)random_below(random, SURVEY_TENANTS + 1);
+    sample->survey.queue = wire_random_text(random, sample->texts[7]);
     if (command->kind == COMMAND_SURVEY)
         command->survey = &sample->survey;
     if (command_is_work(command->kind))
@@ -242,19 +241,19 @@ static void random_questions(struct random *random, struct sample *sample)
 static void random_command(struct random *random, enum command_kind kind, struct sample *sample)
 {
     struct command *command = &sample->command;
+    const bool is_one = (kind >= COMMAND_GET && kind <= COMMAND_FORGET) || kind == COMMAND_RELEASE;
 
     *sample = (struct sample){.command = no_command};
     command->kind = kind;
     command->partition = (uint16_t)random_below(random, 1024);
     command->tenant = wire_random_text(random, sample->texts[0]);
-    if (kind >= COMMAND_GET && kind <= COMMAND_FORGET)
+    if (is_one)
         command->id = (struct timer_id){
             {random_next(random)}, (uint16_t)random_next(random), random_next(random)};
-    if ((kind >= COMMAND_GET && kind <= COMMAND_FORGET) || kind == COMMAND_COMPLETE)
+    if (is_one || kind == COMMAND_COMPLETE)
         command->name = wire_random_text(random, sample->texts[1]);
-    if (kind == COMMAND_REDRIVE)
-        command->not_before.ms = random_next(random);
-    if (kind == COMMAND_PUT || (kind >= COMMAND_PATCH && kind <= COMMAND_FORGET))
+    command->not_before.ms = kind == COMMAND_REDRIVE ? random_next(random) : 0;
+    if (kind == COMMAND_PUT || (is_one && kind >= COMMAND_PATCH))
         command->if_version = (uint32_t)random_next(random);
     if (kind == COMMAND_CREATE || kind == COMMAND_PUT || kind == COMMAND_REDRIVE)
         command->tenant_pending_max = random_next(random);
@@ -501,7 +500,7 @@ static void test_each_command_comes_back(void **state)
         struct buffer buffer;
         struct command again;
 
-        random_command(&random, (enum command_kind)(i % (COMMAND_REPORT + 1)), &sample);
+        random_command(&random, (enum command_kind)(i % COMMAND_KIND_COUNT), &sample);
         message_of(&buffer, &sample.command);
         assert_true(takes_command(buffer_bytes(&buffer), &again));
         assert_questions_equal(&sample.command, &again);
@@ -587,7 +586,7 @@ static void test_many_commands_in_one_message(void **state)
     buffer_append_text(&buffer, "in front");
     const size_t begin = wire_begin(&buffer, &head);
     for (size_t i = 0; i < 40; i++) {
-        random_command(&random, (enum command_kind)(i % (COMMAND_REPORT + 1)), &samples[i]);
+        random_command(&random, (enum command_kind)(i % COMMAND_KIND_COUNT), &samples[i]);
         assert_int_equal(wire_put_command(&buffer, begin, &samples[i].command), ERROR_NONE);
     }
     wire_set_count(&buffer, begin, 40);
@@ -815,7 +814,7 @@ static void random_answer(struct random *random, struct command *command,
                           struct timer *timers[ITEMS])
 {
     command->error = (enum error_code)random_below(random, ERROR_COUNT);
-    if (command->kind < COMMAND_COMPLETE)
+    if (command->kind < COMMAND_COMPLETE || command->kind == COMMAND_RELEASE)
         command->timer = timers[0];
     if (command->kind == COMMAND_EXPLAIN)
         random_explained(random, &command->explained);
@@ -864,7 +863,7 @@ static void test_each_answer_comes_back(void **state)
     (void)state;
     random = (struct random){testing_seed()};
     for (int i = 0; i < 2000; i++) {
-        const enum command_kind kind = (enum command_kind)(i % (COMMAND_REPORT + 1));
+        const enum command_kind kind = (enum command_kind)(i % COMMAND_KIND_COUNT);
         struct timer *timers[ITEMS];
         struct sample sample;
         struct buffer question, buffer;

@@ -25,6 +25,7 @@
 #define QUEUE_NUMBER_MAX  ((UINT64_C(1) << QUEUE_NUMBER_BITS) - 1)
 #define QUEUE_INDEX_SHIFT (QUEUE_NUMBER_BITS - 8) /* a queue can number 2^40 leases */
 #define ENDED_MESSAGE     "the lease ended without an answer"
+#define RELEASED_MESSAGE  "the lease was released by a call"
 
 struct line {
     struct list waiting; /* requests in order of arrival */
@@ -282,6 +283,15 @@ static void queue_lease_end(struct queue *queue, struct queue_lease *lease)
     line_update(queue, line);
 }
 
+/* Returns the outcome of a lease that ended without a report. */
+static struct delivery_outcome queue_lapse(const char *error)
+{
+    struct delivery_outcome outcome = {.result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT};
+
+    snprintf(outcome.error, sizeof(outcome.error), "%s", error);
+    return outcome;
+}
+
 static void queue_lease_end_unseen(struct queue *queue, struct queue_lease *lease,
                                    struct delivery_outcome outcome)
 {
@@ -381,6 +391,33 @@ void queue_submit(struct queue *queue, struct instant now, struct queue_request 
         queue_report(queue, now, request);
 }
 
+static const struct queue_lease *queue_lease_of(const struct queue *queue,
+                                                const struct timer_id *timer)
+{
+    const struct queue_lease *lease = map_get(&queue->timers, queue_timer_hash(timer));
+
+    return lease && timer_id_equal(&lease->delivery->timer->id, timer) ? lease : NULL;
+}
+
+struct delivery *queue_release(struct queue *queue, const struct timer_id *timer)
+{
+    struct queue_lease *lease = (struct queue_lease *)(uintptr_t)queue_lease_of(queue, timer);
+    size_t cursor = 0;
+
+    queue_free_gone(queue);
+    /* `timers` lacks a lease if memory was out, or if another timer has an equal hash */
+    for (struct queue_lease *each; !lease && (each = map_next(&queue->leases, &cursor));)
+        if (timer_id_equal(&each->delivery->timer->id, timer))
+            lease = each;
+    if (!lease)
+        return NULL;
+    struct delivery *delivery = lease->delivery_;
+    queue->stats.ended++;
+    queue_lease_end_unseen(queue, lease, queue_lapse(RELEASED_MESSAGE));
+    list_remove(&delivery->link);
+    return delivery;
+}
+
 void queue_wake(struct queue *queue, struct bytes name)
 {
     struct line *line = map_get(&queue->lines, queue_hash_of(queue, name));
@@ -456,11 +493,9 @@ static void queue_end_leases(struct queue *queue, uint64_t tick)
         size_t count = tw_wheel_expire(queue->lease_wheel, tick, due, EXPIRE_BATCH);
 
         for (size_t i = 0; i < count; i++) {
-            struct delivery_outcome outcome = {
-                .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .error = ENDED_MESSAGE};
-
             queue->stats.ended++;
-            queue_lease_end_unseen(queue, (struct queue_lease *)(uintptr_t)due[i].data, outcome);
+            queue_lease_end_unseen(queue, (struct queue_lease *)(uintptr_t)due[i].data,
+                                   queue_lapse(ENDED_MESSAGE));
         }
     } while (tw_wheel_wake_at(queue->lease_wheel) <= tick);
 }
@@ -667,9 +702,9 @@ void queue_stats(const struct queue *queue, struct queue_stats *ret_stats)
 bool queue_find_holder(const struct queue *queue, const struct timer_id *timer,
                        struct queue_holder *ret_holder)
 {
-    const struct queue_lease *lease = map_get(&queue->timers, queue_timer_hash(timer));
+    const struct queue_lease *lease = queue_lease_of(queue, timer);
 
-    if (!lease || !timer_id_equal(&lease->delivery->timer->id, timer))
+    if (!lease)
         return false;
     *ret_holder = (struct queue_holder){.since = lease->begun_,
                                         .until = {lease->end_ * NS_PER_MS},

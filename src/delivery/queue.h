@@ -146,6 +146,10 @@ void queue_destroy(struct queue *queue);
 
 void queue_submit(struct queue *queue, struct instant now, struct queue_request *request);
 
+/* Ends the lease of a timer as if its time were over, and returns the delivery with its outcome;
+ * NULL if no worker has leased the timer. */
+struct delivery *queue_release(struct queue *queue, const struct timer_id *timer);
+
 /* Notes that the queue of this name may have something to pull. */
 void queue_wake(struct queue *queue, struct bytes name);
 

@@ -300,6 +300,41 @@ static void test_a_lease_that_ends_comes_back(void **state)
     assert_int_equal(stats_of(fixture).fired, 1);
 }
 
+/* A release ends the lease of one timer only, as the end of its time does; without a lease it does
+ * nothing. The engine's answer to the first question is that it is leased; to the second, that the
+ * end is durable. */
+/* proves: release */
+static void test_a_release_ends_one_lease(void **state)
+{
+    struct queue_fixture *fixture = *state;
+    const struct timer_id id = queue_test_create(fixture, "queue:mail", 0, 10);
+
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    assert_null(queue_release(fixture->queue, &id));
+    struct queue_asked dead, alive;
+    assert_int_equal(lease(fixture, &dead, 2), 2);
+    const size_t index = timer_id_equal(&dead.ids[0], &id) ? 0 : 1;
+    struct command command = {.kind = COMMAND_RELEASE, .id = id};
+    turn_submit(fixture->engine, wall_of(fixture), &command);
+    assert_ptr_equal(engine_take_reply(fixture->engine), &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    struct delivery *delivery = queue_release(fixture->queue, &id);
+    assert_non_null(delivery);
+    assert_null(queue_release(fixture->queue, &id));
+    turn_delivered(fixture->engine, wall_of(fixture), delivery);
+    command.is_released = true;
+    fixture->holds_commits = true;
+    turn_submit(fixture->engine, wall_of(fixture), &command);
+    assert_null(engine_take_reply(fixture->engine));
+    fixture->holds_commits = false;
+    queue_test_settle(fixture);
+    assert_int_equal(command.error, ERROR_NONE);
+    assert_int_equal(ack(fixture, dead.receipts[index]), QUEUE_STALE);
+    assert_int_equal(ack(fixture, dead.receipts[1 - index]), QUEUE_OK);
+    assert_int_equal(lease(fixture, &alive, 2), 1);
+    assert_int_equal(alive.attempts[0], 2);
+}
+
 /* What a worker is told is not later than the end of any of its leases, however long they took to
  * be given, and to be told. */
 /* proves: lease-time */
@@ -558,6 +593,7 @@ int main(void)
         TEST(test_delayed_longer_than_a_lease_comes_once),
         TEST(test_a_delay_is_absolute),
         TEST(test_a_lease_that_ends_comes_back),
+        TEST(test_a_release_ends_one_lease),
         TEST(test_the_end_that_is_told_is_the_first),
         TEST(test_poison_becomes_a_dead_letter),
         TEST(test_extend),

@@ -48,11 +48,15 @@ enum command_kind {
      * gets them */
     COMMAND_LEASE,
     COMMAND_REPORT,
+    /* ends the lease of an item, whoever has it; NOT_LEASED if none has. The engine finds the item,
+     * and the node ends the lease (`is_released`) */
+    COMMAND_RELEASE,
+    COMMAND_KIND_COUNT,
 };
 
 static inline bool command_is_work(enum command_kind kind)
 {
-    return kind >= COMMAND_LEASE;
+    return kind == COMMAND_LEASE || kind == COMMAND_REPORT;
 }
 
 /* True if the command changes nothing. */
@@ -109,10 +113,10 @@ struct command {
     enum command_kind kind;
     uint16_t partition; /* partition whose engine is asked */
 
-    /* The timer of GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE and RESUME, by id or, if `name`
-     * is set, by key. REDRIVE, FORGET: the dead letter, by id. COMPLETE: the event in `name`;
-     * without it, all timers with `labels` whose rows do not move meanwhile. Texts are borrowed
-     * until the answer. */
+    /* The timer of GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE, RESUME and RELEASE, by id or,
+     * if `name` is set, by key. REDRIVE, FORGET: the dead letter, by id. COMPLETE: the event in
+     * `name`; without it, all timers with `labels` whose rows do not move meanwhile. Texts are
+     * borrowed until the answer. */
     struct timer_id id;
     struct bytes name, labels;
     /* the client's tenant, borrowed; the timers of CREATE and PUT belong to it. Timers of other
@@ -124,6 +128,9 @@ struct command {
      * accepts any */
     uint32_t if_version;
     bool must_exist; /* PUT: VERSION_MISMATCH if no live timer has the key */
+    /* RELEASE: the node has ended the lease, so the answer waits until that is durable. While it
+     * is false, an answer without an error says that the timer is leased */
+    bool is_released;
 
     /* CREATE, PUT: due, retry, texts and possibly `created` are set; the engine sets the rest.
      * results[i] is the result of timers[i]. */

@@ -132,8 +132,29 @@ static void commands_visit_final(struct engine *engine, struct entry *entry,
     assert(timer_is_final(timer->state));
     if (command->kind == COMMAND_EXPLAIN)
         explain_timer(engine, entry, &command->explained);
+    if (command->is_released) { /* that was the last attempt */
+        commands_reply(engine, command, ERROR_NONE, timer);
+        return;
+    }
     commands_reply(engine, command, is_known ? ERROR_GONE : ERROR_NOT_FOUND,
                    is_known ? timer : NULL);
+}
+
+/* Answers whether a worker has leased the timer, whose version the command names. */
+static void commands_visit_leased(struct engine *engine, const struct entry *entry,
+                                  struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    enum error_code error = ERROR_NONE;
+
+    assert(command->kind == COMMAND_RELEASE);
+    if (command->is_released)
+        error = ERROR_NONE;
+    else if (command->if_version && command->if_version != timer->version)
+        error = ERROR_VERSION_MISMATCH;
+    else if (entry->phase != ENTRY_INFLIGHT || !timer_is_pulled(timer))
+        error = ERROR_NOT_LEASED;
+    commands_reply(engine, command, error, timer);
 }
 
 /* Lets a command act on its timer, which no read or write is pending for. */
@@ -162,6 +183,8 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
     } else if (command->kind == COMMAND_EXPLAIN) {
         explain_timer(engine, entry, &command->explained);
         commands_reply(engine, command, ERROR_NONE, timer);
+    } else if (command->kind == COMMAND_RELEASE) {
+        commands_visit_leased(engine, entry, command);
     } else if (entry->phase == ENTRY_INFLIGHT) {
         commands_reply(engine, command, ERROR_ALREADY_FIRING, timer);
     } else if (command->if_version && command->if_version != timer->version) {
@@ -240,7 +263,7 @@ static void commands_start_named(struct engine *engine, struct command *command)
 
 static void commands_begin(struct engine *engine, struct command *command)
 {
-    assert(command->kind <= COMMAND_SURVEY);
+    assert(!command_is_work(command->kind));
     if (command->names_.is_searching || command->names_.is_locked) {
         /* The command waited for a timer that may have its name, or for a dead letter. */
         commands_visit(engine, command);
@@ -274,6 +297,7 @@ static void commands_begin(struct engine *engine, struct command *command)
     case COMMAND_FIRE:
     case COMMAND_PAUSE:
     case COMMAND_RESUME:
+    case COMMAND_RELEASE:
         if (command->name.size)
             commands_start_named(engine, command);
         else
@@ -285,6 +309,7 @@ static void commands_begin(struct engine *engine, struct command *command)
         break;
     case COMMAND_LEASE:
     case COMMAND_REPORT:
+    case COMMAND_KIND_COUNT:
         break; /* excluded by the assertion above */
     }
 }

@@ -38,17 +38,13 @@ static void shard_handle(struct shard *shard, struct partition *partition,
                          enum partition_message kind, struct list *message)
 {
     struct engine *engine = partition->engine ? shard_engine(shard, partition) : NULL;
-    struct delivery *delivery;
 
     switch (kind) {
     case PARTITION_COMMITS:
         engine_committed(engine, list_item(message, struct storage_batch, link));
         break;
     case PARTITION_OUTCOMES:
-        delivery = list_item(message, struct delivery, link);
-        measure_delivery(shard->node->metrics, delivery);
-        node_deliveries_add(shard->node, shard->index, delivery);
-        engine_delivered(engine, delivery);
+        shard_delivered(shard, engine, list_item(message, struct delivery, link));
         break;
     case PARTITION_READS:
         shard_cluster_count_read(shard->node, list_item(message, struct engine_read, link), -1);

@@ -6,6 +6,8 @@
  */
 #include "node/shard_commands.h"
 
+#include "node/measure.h"
+#include "node/node_deliveries.h"
 #include "node/node_replica.h"
 #include "node/node_state.h"
 #include "sys/clock.h"
@@ -65,6 +67,44 @@ static void shard_commands_explain(const struct shard *shard, struct command *co
     memcpy(lease->worker, holder.worker.data, holder.worker.size);
 }
 
+void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request)
+{
+    list_push(&shard->node->cluster.replicas[request->command.partition].asked, &request->link_);
+    engine_submit(engine, &request->command);
+}
+
+void shard_delivered(struct shard *shard, struct engine *engine, struct delivery *delivery)
+{
+    if (delivery->outcome.result != DELIVERY_RETURNED)
+        measure_delivery(shard->node->metrics, delivery);
+    node_deliveries_add(shard->node, shard->index, delivery);
+    engine_delivered(engine, delivery);
+}
+
+/* Ends the lease that a RELEASE found, and asks the engine again, which answers when the end is
+ * durable. Returns false if the command is to be answered now. */
+static bool shard_commands_release(struct shard *shard, struct engine *engine,
+                                   struct node_request *request)
+{
+    struct command *command = &request->command;
+
+    if (command->kind != COMMAND_RELEASE || command->error || command->is_released)
+        return false;
+    command->id = command->timer->id;
+    struct delivery *delivery = queue_release(shard->queue, &command->id);
+    if (!delivery) { /* the lease has ended by itself meanwhile */
+        command->error = ERROR_NOT_LEASED;
+        return false;
+    }
+    if (!engine_is_in_turn(engine))
+        engine_begin(engine, shard->now);
+    shard_delivered(shard, engine, delivery);
+    command->is_released = true;
+    command->name = (struct bytes){0}; /* from here on it means this timer */
+    shard_ask(shard, engine, request);
+    return true;
+}
+
 void shard_answer(struct shard *shard, struct engine *engine)
 {
     struct node *node = shard->node;
@@ -79,6 +119,8 @@ void shard_answer(struct shard *shard, struct engine *engine)
         if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
             shard_commands_explain(shard, command);
         list_remove(&request->link_);
+        if (shard_commands_release(shard, engine, request))
+            continue;
         shard_commands_judge(node, request);
         node_counts_leave(&node->counts, request);
         if (!command_is_read(command->kind))
@@ -103,17 +145,12 @@ void shard_end_turns(struct shard *shard)
     for (size_t i = 0; i < shard->partition_count; i++) {
         struct engine *engine = shard->partitions[i]->engine;
 
-        if (!engine_is_in_turn(engine))
-            continue;
-        engine_end(engine);
-        shard_answer(shard, engine);
+        /* an answer may begin another turn, when it ends a lease */
+        while (engine_is_in_turn(engine)) {
+            engine_end(engine);
+            shard_answer(shard, engine);
+        }
     }
-}
-
-void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request)
-{
-    list_push(&shard->node->cluster.replicas[request->command.partition].asked, &request->link_);
-    engine_submit(engine, &request->command);
 }
 
 static void shard_commands_end_request(struct node *node, struct node_request *request,

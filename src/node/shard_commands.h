@@ -21,7 +21,12 @@ struct engine *shard_engine(struct shard *shard, struct partition *partition);
 /* Hands a request to the engine of its partition, which must be within a turn. */
 void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request);
 
-/* Sends the answers that the engine has. */
+/* Counts and logs a delivery that came back, and hands it to its engine, which must be within a
+ * turn. */
+void shard_delivered(struct shard *shard, struct engine *engine, struct delivery *delivery);
+
+/* Sends the answers that the engine has. A release that found a lease ends it, which may begin a
+ * turn. */
 void shard_answer(struct shard *shard, struct engine *engine);
 
 /* Ends the running turns, and sends their answers. */

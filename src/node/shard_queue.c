@@ -199,10 +199,7 @@ static void shard_queue_take_ended(struct shard *shard)
         struct partition *partition = &shard->node->partitions[delivery->timer->id.partition];
         struct engine *engine = shard_engine(shard, partition);
 
-        if (delivery->outcome.result != DELIVERY_RETURNED)
-            measure_delivery(shard->node->metrics, delivery);
-        node_deliveries_add(shard->node, shard->index, delivery);
-        engine_delivered(engine, delivery);
+        shard_delivered(shard, engine, delivery);
         shard_answer(shard, engine);
     }
 }

@@ -202,7 +202,7 @@ class TenantsTest(TokensCase):
         path = f"/v1/timers/{timer['id']}"
         for method, end, body in (("GET", "", None), ("PATCH", "", {"after": "2h"}), ("DELETE", "", None),
                                   ("POST", "/touch", {"after": "2h"}), ("POST", "/fire", None),
-                                  ("POST", "/pause", None), ("POST", "/resume", None),
+                                  ("POST", "/pause", None), ("POST", "/resume", None), ("POST", "/release", None),
                                   ("GET", "/explain", None),
                                   ("GET", "/runs", None)):
             stranger = self.call("rival", 404, method, path + end, body)

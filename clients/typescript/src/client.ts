@@ -269,6 +269,15 @@ export class Client {
     return this.#send({...condition(options.ifVersion), method: "POST", path: pathOf(ref, "/resume")});
   }
 
+  /**
+   * Ends the lease of a queue's item, whose attempt has failed. Without `ifVersion` the call is not repeated, since it
+   * might end the next lease too.
+   */
+  release(ref: Ref, options: {ifVersion?: number} = {}): Promise<Timer> {
+    return this.#send({...condition(options.ifVersion), method: "POST", path: pathOf(ref, "/release"),
+                       isOnce: options.ifVersion === undefined});
+  }
+
   /** Where the timer is, what it waits for, and why it was late. */
   async explain(ref: Ref | string): Promise<Figures> {
     return this.#send({method: "GET", path: pathOf({id: await this.#idOf(ref)}, "/explain")});

@@ -69,6 +69,7 @@ const calls = {
   fire: ({if_version, ...ref}) => client.fire(ref, {ifVersion: if_version}),
   pause: ({id, key, if_version, ...pause}) => client.pause(id ? {id} : {key}, pause, {ifVersion: if_version}),
   resume: ({if_version, ...ref}) => client.resume(ref, {ifVersion: if_version}),
+  release: ({if_version, ...ref}) => client.release(ref, {ifVersion: if_version}),
   fire_many: (given) => client.fireMany(given),
   pause_many: ({note, until, ...given}) => client.pauseMany(given, defined({note, until})),
   resume_many: (given) => client.resumeMany(given),

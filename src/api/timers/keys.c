@@ -1,4 +1,4 @@
-/* keys.c - create, get, touch, fire, resume and cancel by key. */
+/* keys.c - create, get, touch, fire, resume, release and cancel by key. */
 
 #include "api/json/names.h"
 #include "api/timers/timers.h"
@@ -40,6 +40,12 @@ void keys_fire(struct call *call)
 void keys_resume(struct call *call)
 {
     if (keys_address(call, COMMAND_RESUME))
+        call_submit(call, timers_done);
+}
+
+void keys_release(struct call *call)
+{
+    if (keys_address(call, COMMAND_RELEASE))
         call_submit(call, timers_done);
 }
 

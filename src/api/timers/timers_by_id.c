@@ -1,4 +1,4 @@
-/* timers_by_id.c - create, get, touch, fire, resume and cancel by id. */
+/* timers_by_id.c - create, get, touch, fire, resume, release and cancel by id. */
 #include "api/timers/timers.h"
 
 #include "api/json/names.h"
@@ -317,6 +317,12 @@ void timers_fire(struct call *call)
 void timers_resume(struct call *call)
 {
     if (timers_address(call, COMMAND_RESUME))
+        call_submit(call, timers_done);
+}
+
+void timers_release(struct call *call)
+{
+    if (timers_address(call, COMMAND_RELEASE))
         call_submit(call, timers_done);
 }
 

@@ -163,10 +163,11 @@ def cancel(id: Optional[str], key: Optional[str], if_version: Optional[int]) -> 
 
 def act(id: Optional[str], key: Optional[str], verb: str, given: Optional[Fields],
         if_version: Optional[int]) -> Call[Timer]:
-    """`fire`, `pause` or `resume` of one timer. A second `fire` may be a second firing, unless a version guards it."""
+    """`fire`, `pause`, `resume` or `release` of one timer. A second `fire` or `release` may hit the next attempt, unless a
+    version guards it."""
     call = ask("POST", by(id, key, f"/{verb}"), given)
     return Call(call.method, call.path, Timer.from_json, call.body, headers=_condition(call.headers, if_version),
-                is_repeatable=verb != "fire" or if_version is not None)
+                is_repeatable=verb not in ("fire", "release") or if_version is not None)
 
 
 def ask(method: str, path: str, given: Optional[Fields] = None, query: Iterable[tuple[str, str]] = ()) -> Call[Json]:

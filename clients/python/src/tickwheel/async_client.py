@@ -110,6 +110,11 @@ class AsyncClient:
     async def resume(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
         return await self._send(_calls.act(id, key, "resume", None, if_version))
 
+    async def release(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
+        """Ends the lease of a queue's item, whose attempt has failed. Without `if_version` the call is not repeated,
+        since it might end the next lease too."""
+        return await self._send(_calls.act(id, key, "release", None, if_version))
+
     async def explain(self, id: Optional[str] = None, *, key: Optional[str] = None) -> Json:
         """Where the timer is, what it waits for, and why it was late."""
         return await self._send(_calls.explain(await self._id_of(id, key)))

@@ -235,7 +235,7 @@ public final class Client {
         Call call = new Call("POST", ref.path(verb)).onlyVersion(onlyVersion);
         if (fields != null)
             call.json(fields);
-        call.isRepeatable = !verb.equals("fire") || onlyVersion != null;
+        call.isRepeatable = !(verb.equals("fire") || verb.equals("release")) || onlyVersion != null;
         return timer(call);
     }
 
@@ -266,6 +266,15 @@ public final class Client {
 
     public Timer resume(Ref ref, Long onlyVersion) {
         return act(ref, "resume", null, onlyVersion);
+    }
+
+    /** Ends the lease of a queue's item, whose attempt has failed. Not repeated: it might end the next lease too. */
+    public Timer release(Ref ref) {
+        return release(ref, null);
+    }
+
+    public Timer release(Ref ref, Long onlyVersion) {
+        return act(ref, "release", null, onlyVersion);
     }
 
     /** Where the timer is, what it waits for, and why it was late. */

@@ -189,6 +189,7 @@ class ContractTest {
             case "fire" -> client.fire(ref(given), version(given));
             case "pause" -> client.pause(ref(given), pause(given), version(given));
             case "resume" -> client.resume(ref(given), version(given));
+            case "release" -> client.release(ref(given), version(given));
             case "fire_many" -> client.fireMany(selection(given));
             case "pause_many" -> client.pauseMany(selection(given), pause(given));
             case "resume_many" -> client.resumeMany(selection(given));
