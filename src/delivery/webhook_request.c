@@ -29,7 +29,11 @@ void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE]
 {
     char *at = ret_text + TIMER_ID_TEXT_SIZE - 1;
 
-    timer_id_format(&timer->id, ret_text);
+    /* A firing that is a timer of its own has the name that it would have without. */
+    if (timer->texts.firing_of.size == TIMER_ID_TEXT_SIZE - 1)
+        memcpy(ret_text, timer->texts.firing_of.data, TIMER_ID_TEXT_SIZE - 1);
+    else
+        timer_id_format(&timer->id, ret_text);
     *at++ = '-';
     char digits[20];
     size_t count = 0;

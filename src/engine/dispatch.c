@@ -373,6 +373,23 @@ static void dispatch_date_failure(const struct engine *engine, struct dispatch_q
         timer->failing = wall_min(wall_max(timer->failing, held), engine->now);
 }
 
+/* Hands the queue's first timer's firing to a timer of its own, which joins the queue when it is
+ * durable. Returns false if that is impossible. May free the queue. */
+static bool dispatch_begin_apart(struct engine *engine, struct dispatch_queue *queue,
+                                 struct entry *entry, struct wall due)
+{
+    const enum lateness_stage missed_by = lateness_cause(engine, queue, entry);
+    struct outcome_next next;
+    struct entry *firing = outcome_make_apart(engine, entry->timer, due, &next);
+
+    if (!firing)
+        return false;
+    dispatch_count_out(engine, queue, entry);
+    dispatch_queue_update(engine, queue);
+    outcome_begins_apart(engine, entry, firing, &next, missed_by);
+    return true;
+}
+
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
                       struct delivery **ret_delivery)
 {
@@ -385,7 +402,11 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     assert(entry->row_at.ms == timer->at.ms);
     struct wall due;
     const enum outcome_firing firing = outcome_firing(engine, timer, &due);
-    if (firing != OUTCOME_FIRES) {
+    if (firing == OUTCOME_APART && dispatch_begin_apart(engine, queue, entry, due)) {
+        *ret_delivery = NULL;
+        return true;
+    }
+    if (firing != OUTCOME_FIRES && firing != OUTCOME_APART) {
         dispatch_count_out(engine, queue, entry);
         dispatch_queue_update(engine, queue);
         if (firing == OUTCOME_WAITS)

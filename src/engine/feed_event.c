@@ -27,6 +27,7 @@ struct feed_event *feed_event_create(enum feed_kind kind, struct wall at, const 
         .key = timer->texts.key,
         .tenant = timer->texts.tenant,
         .report_of = timer->texts.report_of,
+        .firing_of = timer->texts.firing_of,
     };
     struct feed_event *event = malloc(sizeof(*event));
 

@@ -10,6 +10,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
+#include "timer/firing.h"
 #include "timer/report.h"
 #include "timer/timer.h"
 #include "timer/runs.h"
@@ -177,9 +178,35 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
     assert(entry->timer->ended.ms > 0);
 }
 
+/* Adds a timer that the engine makes itself, which is written with its timer. No limit applies,
+ * because there is no client to refuse. Takes the timer. NULL if it cannot be added now. */
+static struct entry *outcome_add_made(struct engine *engine, struct timer *made)
+{
+    struct entry *entry = NULL;
+
+    if (!made)
+        return NULL;
+    const bool is_admitted = position_first(engine, made) && tenant_admit_own(engine, made);
+    if (is_admitted)
+        entry = entries_add(engine->entries, made, ENTRY_WRITING);
+    if (!entry) {
+        if (is_admitted) {
+            tenant_dismiss(engine, made);
+            tenant_dismiss_pending(engine);
+        }
+        timer_free(made);
+        return NULL;
+    }
+    /* If there is no room, the timer leaves memory when it is durable, and is read again. */
+    if (window_is_near(engine, made) &&
+        entries_near_bytes(engine->entries) + entry_footprint(entry) <=
+            engine->options.near_bytes_max)
+        entries_count(engine->entries, entry);
+    return entry;
+}
+
 /* Makes the report of a firing's end, if the timer has a target for reports. The report is written
- * with the outcome. No limit applies, because there is no client to refuse. Returns false if it
- * cannot be made now. */
+ * with the outcome. Returns false if it cannot be made now. */
 static bool outcome_report(struct engine *engine, struct entry *entry, const struct run *run)
 {
     assert(!entry->report);
@@ -187,34 +214,17 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
     if (!report_target(entry->timer, run->outcome).size)
         return true;
     struct timer *report = report_create(entry->timer, run);
-    if (!report)
-        return false;
-    report->due = engine->now;
-    const bool is_admitted = position_first(engine, report) && tenant_admit_own(engine, report);
-    if (is_admitted)
-        entry->report = entries_add(engine->entries, report, ENTRY_WRITING);
-    if (!entry->report) {
-        if (is_admitted) {
-            tenant_dismiss(engine, report);
-            tenant_dismiss_pending(engine);
-        }
-        timer_free(report);
-        return false;
-    }
-    /* If there is no room, the report leaves memory when it is durable, and is read again. */
-    if (window_is_near(engine, report) &&
-        entries_near_bytes(engine->entries) + entry_footprint(entry->report) <=
-            engine->options.near_bytes_max)
-        entries_count(engine->entries, entry->report);
-    return true;
+    if (report)
+        report->due = engine->now;
+    entry->report = outcome_add_made(engine, report);
+    return entry->report;
 }
 
-struct outcome_next {
-    struct wall due;
-    struct bytes zoned; /* mark of that firing (timer/schedule.h), stored in `room` */
-    char room[SCHEDULE_MARK_SIZE];
-    struct run skipped; /* firings planned before it that are not attempted; `count` may be 0 */
-};
+/* True if the firings that were due while this one was attempted are skipped. */
+static bool outcome_skips(const struct schedule *schedule, const struct timer *timer)
+{
+    return schedule->overlap == SCHEDULE_OVERLAP_SKIP && timer->attempts > 0;
+}
 
 /* Finds the first firing of a recurring timer after `now`; WALL_NEVER if there is none. Returns
  * false if it cannot be computed, because its zone is not on this machine or memory is short. */
@@ -231,7 +241,9 @@ static bool outcome_next_due(const struct engine *engine, const struct timer *ti
         return true;
     if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
         return false;
-    ret_next->due = schedule_next(&schedule, timer->due, now);
+    ret_next->due = outcome_skips(&schedule, timer)
+                        ? schedule_after(&schedule, wall_max(timer->due, now))
+                        : schedule_next(&schedule, timer->due, now);
     ret_next->zoned = schedule_mark(&schedule, ret_next->due, ret_next->room);
     if (ret_next->due.ms != WALL_NEVER.ms)
         ret_next->skipped.count =
@@ -289,22 +301,35 @@ static void outcome_skip(struct engine *engine, struct entry *entry, const struc
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* Adds a run for the firings that were missed before the one of this delivery. */
-static void outcome_skip_missed(struct engine *engine, struct entry *entry,
-                                const struct delivery *delivery)
+/* Adds a run for the firings that were missed before the one that is delivered. */
+static void outcome_skip_missed(struct engine *engine, struct entry *entry, struct wall row_due,
+                                enum lateness_stage missed_by)
 {
     struct run skipped = {.outcome = RUN_SKIPPED};
     struct schedule schedule;
 
-    if (delivery->row_due.ms == entry->timer->due.ms ||
+    if (row_due.ms == entry->timer->due.ms ||
         schedule_of(entry->timer, &engine->options.zones, &schedule, NULL))
         return;
     char text[OUTCOME_TEXT_SIZE];
-    snprintf(text, sizeof(text), "missed because of %s", lateness_words(delivery->missed_by));
+    snprintf(text, sizeof(text), "missed because of %s", lateness_words(missed_by));
     skipped.error = bytes_of(text);
-    skipped.count = schedule_count(&schedule, delivery->row_due, entry->timer->due,
-                                   &skipped.planned, &skipped.until);
+    skipped.count =
+        schedule_count(&schedule, row_due, entry->timer->due, &skipped.planned, &skipped.until);
     outcome_skip(engine, entry, &skipped);
+}
+
+/* Returns why the firings between this one, which ends with `run`, and the next are not attempted. */
+static struct bytes outcome_skip_reason(const struct timer *timer, const struct run *run)
+{
+    struct schedule_spec spec;
+
+    if (run->outcome == RUN_DROPPED)
+        return BYTES("missed because it was too late for them, too");
+    if (timer->attempts > 0 && timer->texts.schedule.size &&
+        !schedule_read(timer->texts.schedule, &spec, NULL) && spec.overlap == SCHEDULE_OVERLAP_SKIP)
+        return BYTES("skipped because the firing before was not over (overlap)");
+    return BYTES("missed because the firing before was not over");
 }
 
 /* Ends one firing. A recurring timer continues with the next firing, unless the target refused it
@@ -324,9 +349,7 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     }
     const struct wall next = next_firing.due;
     outcome_set_run(engine, entry, run, next_firing.zoned);
-    next_firing.skipped.error = run->outcome == RUN_DROPPED
-                                    ? BYTES("missed because it was too late for them, too")
-                                    : BYTES("missed because the firing before was not over");
+    next_firing.skipped.error = outcome_skip_reason(entry->timer, run);
     outcome_skip(engine, entry, &next_firing.skipped);
     const bool is_over = next.ms == WALL_NEVER.ms;
     entry->timer->failing = (struct wall){0};
@@ -436,7 +459,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     struct run run = {0};
     if (outcome->result != DELIVERY_POSTPONED)
         run = outcome_run_of(engine, delivery);
-    outcome_skip_missed(engine, entry, delivery);
+    outcome_skip_missed(engine, entry, delivery->row_due, delivery->missed_by);
     if (outcome->result == DELIVERY_POSTPONED) {
         outcome_postpone(engine, entry, outcome);
         return;
@@ -506,9 +529,53 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
         return OUTCOME_TOO_LATE;
     if (timer->attempts > 0 && outcome_is_overtaken(engine, timer, engine->now))
         return OUTCOME_OVERTAKEN;
-    if (timer->attempts == 0)
-        *ret_due = schedule_latest(&schedule, *ret_due, engine->now);
-    return OUTCOME_FIRES;
+    if (timer->attempts > 0)
+        return OUTCOME_FIRES;
+    *ret_due = schedule_latest(&schedule, *ret_due, engine->now);
+    return schedule.recurs && schedule.overlap == SCHEDULE_OVERLAP_ALLOW ? OUTCOME_APART
+                                                                         : OUTCOME_FIRES;
+}
+
+/* ---- firings that begin beside the one before ---- */
+
+struct entry *outcome_make_apart(struct engine *engine, const struct timer *timer, struct wall due,
+                                 struct outcome_next *ret_next)
+{
+    struct timer begun = *timer;
+
+    assert(timer->attempts == 0);
+    begun.due = due;
+    if (!outcome_next_due(engine, &begun, engine->now, ret_next) ||
+        ret_next->due.ms == WALL_NEVER.ms || !tenant_admit_pending(engine, timer->texts.tenant))
+        return NULL;
+    tenant_dismiss_pending(engine); /* outcome_add_made counts it */
+    return outcome_add_made(engine, firing_create(timer, due));
+}
+
+void outcome_begins_apart(struct engine *engine, struct entry *entry, struct entry *firing,
+                          const struct outcome_next *next, enum lateness_stage missed_by)
+{
+    char room[RUNS_BYTES_MAX], id[TIMER_ID_TEXT_SIZE];
+    const struct wall row_due = entry->timer->due;
+
+    assert(!entry->report && entry->timer->attempts == 0);
+    entry->report = firing;
+    entry->timer->due = firing->timer->due;
+    outcome_skip_missed(engine, entry, row_due, missed_by);
+    timer_id_format(&firing->timer->id, id);
+    const struct run run = outcome_run_without(entry->timer, RUN_BEGUN, id);
+    struct timer_texts texts = entry->timer->texts;
+    texts.runs = runs_add(texts.runs, &run, room);
+    texts.zoned = next->zoned;
+    outcome_set_texts(engine, entry, &texts);
+    entry->timer->failing = (struct wall){0};
+    entry->timer->state = TIMER_SCHEDULED;
+    entry->timer->due = next->due;
+    entry->timer->at = wall_max(next->due, engine->now);
+    entry->timer->version++;
+    history_wait(engine->history, entry->timer, LATENESS_SET_LATE, entry->timer->due);
+    watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
 }
 
 /* Returns a pause in milliseconds that grows with the lateness, so that many timers cost few

@@ -10,6 +10,8 @@
 
 #include "engine/engine.h"
 #include "engine/entries.h"
+#include "timer/runs.h"
+#include "timer/schedule.h"
 
 /* Applies the outcome of a delivery, which is not RETURNED. Frees the delivery, unless the sender
  * wants it back when the outcome is durable. */
@@ -27,6 +29,7 @@ void outcome_exhausted(struct engine *engine, struct entry *entry);
 
 enum outcome_firing {
     OUTCOME_FIRES,
+    OUTCOME_APART, /* fires beside the one before: call outcome_make_apart */
     /* it was attempted, and its next firing is due, at which its retries end: call
      * outcome_overtaken */
     OUTCOME_OVERTAKEN,
@@ -45,6 +48,25 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
 /* True if the rules of the timer's zone changed since its due time was computed. `ret_due` is the
  * due time by the present rules. */
 bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due);
+
+/* The firing that follows the one of a recurring timer. */
+struct outcome_next {
+    struct wall due;
+    struct bytes zoned; /* mark of that firing (timer/schedule.h), stored in `room` */
+    char room[SCHEDULE_MARK_SIZE];
+    struct run skipped; /* firings planned before it that are not attempted; `count` may be 0 */
+};
+
+/* Makes the timer of the firing due at `due`, which fires beside the one before. Returns NULL if
+ * the firing is the last one, if no more timers may live, or if memory is out: then it is delivered
+ * as it would be with OUTCOME_FIRES. Otherwise the caller calls outcome_begins_apart. */
+struct entry *outcome_make_apart(struct engine *engine, const struct timer *timer, struct wall due,
+                                 struct outcome_next *ret_next);
+
+/* Writes the firing and its timer's step to the next one. `missed_by` is the cause for which
+ * firings before `due` were missed, if any were. */
+void outcome_begins_apart(struct engine *engine, struct entry *entry, struct entry *firing,
+                          const struct outcome_next *next, enum lateness_stage missed_by);
 
 /* Applies what outcome_firing decided. outcome_moves writes the timer with the due time `due`. */
 void outcome_moves(struct engine *engine, struct entry *entry, struct wall due);

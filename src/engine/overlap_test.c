@@ -7,8 +7,6 @@
 #include "engine/engine_testing.h"
 #include "timer/runs.h"
 
-#include <stdio.h>
-
 #define DONE   ((struct delivery_outcome){.result = DELIVERY_DONE, .status = 204})
 #define FAILED ((struct delivery_outcome){.result = DELIVERY_FAILED, .status = 500, .error = "500"})
 
@@ -100,6 +98,15 @@ static void assert_run(const struct run *run, uint64_t planned_ms, enum run_outc
     assert_int_equal(run->outcome, outcome);
     assert_int_equal(run->attempts, attempts);
     assert_true(bytes_equal(run->error, bytes_of(error)));
+}
+
+static size_t overlap_out_count(const struct engine_fixture *fixture)
+{
+    size_t count = 0;
+
+    LIST_FOR_EACH (&fixture->out, link)
+        count++;
+    return count;
 }
 
 /* ---- retry.until ---- */
@@ -205,6 +212,176 @@ static void test_the_last_firing_is_retried(void **state)
     fixture_deinit(&fixture);
 }
 
+/* ---- overlap ---- */
+
+#define SKIPPED "skipped because the firing before was not over (overlap)"
+
+/* proves: overlap-skip */
+static void test_firings_during_another_are_skipped(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        overlap_create(&fixture, "{\"every\":\"10s\",\"overlap\":\"skip\"}", false);
+    fixture_advance_to(&fixture, 10000);
+    fixture_advance_to(&fixture, 40000); /* due while it is out, the last at this moment */
+    assert_true(overlap_answer(&fixture, TARGET, DONE));
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.due_ms, 50000);
+    assert_int_equal(shown.count, 2);
+    assert_run(&shown.runs[0], 20000, RUN_SKIPPED, 0, SKIPPED);
+    assert_int_equal(shown.runs[0].until.ms, START.ms + 40000);
+    assert_int_equal(shown.runs[0].count, 3);
+    assert_run(&shown.runs[1], 10000, RUN_DONE, 1, "");
+    assert_null(fixture_first_out(&fixture));
+    /* one that was due before it was attempted is not overlapped, but late */
+    fixture_close(&fixture);
+    fixture.now.ms = START.ms + 75000;
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 75000);
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 70000);
+    fixture_deinit(&fixture);
+}
+
+/* proves: overlap-wait */
+static void test_firings_wait_without_the_field(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = overlap_create(&fixture, "{\"every\":\"10s\"}", false);
+    fixture_advance_to(&fixture, 10000);
+    fixture_advance_to(&fixture, 45000);
+    assert_int_equal(overlap_out_count(&fixture), 1);
+    assert_true(overlap_answer(&fixture, TARGET, DONE));
+    fixture_advance_to(&fixture, 45000);
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 40000);
+    overlap_show(&fixture, &id, &shown);
+    assert_run(&shown.runs[0], 20000, RUN_SKIPPED, 0,
+               "missed because the firing before was not over");
+    fixture_deinit(&fixture);
+}
+
+/* Returns the firing that is out and due at that time; NULL if there is none. */
+static struct delivery *overlap_out(struct engine_fixture *fixture, uint64_t due_ms)
+{
+    LIST_FOR_EACH (&fixture->out, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        if (delivery->timer->due.ms == START.ms + due_ms)
+            return delivery;
+    }
+    return NULL;
+}
+
+/* proves: overlap-allow, firing-timer */
+static void test_firings_begin_beside_each_other(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        overlap_create(&fixture, "{\"every\":\"10s\",\"count\":3,\"overlap\":\"allow\"}", false);
+    char name[TIMER_ID_TEXT_SIZE], child[TIMER_ID_TEXT_SIZE];
+    timer_id_format(&id, name);
+    fixture_advance_to(&fixture, 10000);
+    assert_int_equal(overlap_out_count(&fixture), 1);
+    fixture_advance_to(&fixture, 20000);
+    assert_int_equal(overlap_out_count(&fixture), 2);
+    struct delivery *first = overlap_out(&fixture, 10000), *second = overlap_out(&fixture, 20000);
+    assert_true(first && second && first->timer->id.serial != second->timer->id.serial);
+    assert_true(first->timer->id.serial != id.serial && second->timer->id.serial != id.serial);
+    assert_true(bytes_equal(first->timer->texts.firing_of, bytes_of(name)));
+    assert_true(bytes_equal(first->timer->texts.payload, BYTES("{\"n\":1}")));
+    assert_true(bytes_equal(first->timer->texts.labels, BYTES("{\"team\":\"a\"}")));
+    assert_int_equal(first->timer->retry.attempts_max, 100);
+    assert_false(schedule_recurs(first->timer->texts.schedule));
+    timer_id_format(&second->timer->id, child);
+    const struct timer_id second_id = second->timer->id;
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.due_ms, 30000);
+    assert_int_equal(shown.count, 2);
+    assert_run(&shown.runs[0], 20000, RUN_BEGUN, 0, child);
+    const struct timer_id first_id = first->timer->id;
+    /* each ends by itself, also after a restart, before which the first is done; the last firing is
+     * the timer's own */
+    fixture_answer(&fixture, second, overlap_nack(60000));
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 30000);
+    assert_int_equal(overlap_out_count(&fixture), 1);
+    assert_true(timer_id_equal(&overlap_out(&fixture, 30000)->timer->id, &id));
+    fixture_answer(&fixture, overlap_out(&fixture, 30000), DONE);
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.state, TIMER_FIRED);
+    overlap_show(&fixture, &first_id, &shown);
+    assert_int_equal(shown.state, TIMER_FIRED);
+    overlap_show(&fixture, &second_id, &shown);
+    assert_int_equal(shown.state, TIMER_RETRYING);
+    fixture_advance_to(&fixture, 90000);
+    assert_non_null(overlap_out(&fixture, 20000));
+    fixture_answer(&fixture, overlap_out(&fixture, 20000), DONE);
+    overlap_show(&fixture, &second_id, &shown);
+    assert_int_equal(shown.state, TIMER_FIRED);
+    fixture_deinit(&fixture);
+}
+
+/* Firings that are missed are one firing, as `late` says, also where they may overlap. */
+static void test_missed_firings_do_not_pile_up(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        overlap_create(&fixture, "{\"every\":\"10s\",\"overlap\":\"allow\"}", false);
+    fixture_close(&fixture);
+    fixture.now.ms = START.ms + 45000;
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 45000);
+    assert_int_equal(overlap_out_count(&fixture), 1);
+    assert_non_null(overlap_out(&fixture, 40000));
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.due_ms, 50000);
+    assert_int_equal(shown.count, 2);
+    assert_int_equal(shown.runs[0].outcome, RUN_BEGUN);
+    assert_run(&shown.runs[1], 10000, RUN_SKIPPED, 0, "missed because of the service not running");
+    assert_int_equal(shown.runs[1].count, 3);
+    fixture_deinit(&fixture);
+}
+
+/* At the limit of live timers a firing waits for the one before. */
+/* proves: overlap-limit */
+static void test_at_the_limit_firings_wait(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.pending_max = 2;
+    fixture_open(&fixture);
+    const struct timer_id id =
+        overlap_create(&fixture, "{\"every\":\"10s\",\"overlap\":\"allow\"}", false);
+    fixture_advance_to(&fixture, 10000);
+    fixture_advance_to(&fixture, 20000);
+    fixture_advance_to(&fixture, 30000);
+    assert_int_equal(overlap_out_count(&fixture), 2);
+    assert_true(timer_id_equal(&overlap_out(&fixture, 20000)->timer->id, &id));
+    fixture_answer(&fixture, overlap_out(&fixture, 10000), DONE);
+    fixture_answer(&fixture, overlap_out(&fixture, 20000), DONE);
+    fixture_advance_to(&fixture, 31000);
+    assert_false(timer_id_equal(&overlap_out(&fixture, 30000)->timer->id, &id));
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +389,11 @@ int main(void)
         cmocka_unit_test(test_a_late_answer_is_no_retry),
         cmocka_unit_test(test_an_outage_ends_the_retries),
         cmocka_unit_test(test_the_last_firing_is_retried),
+        cmocka_unit_test(test_firings_during_another_are_skipped),
+        cmocka_unit_test(test_firings_wait_without_the_field),
+        cmocka_unit_test(test_firings_begin_beside_each_other),
+        cmocka_unit_test(test_missed_firings_do_not_pile_up),
+        cmocka_unit_test(test_at_the_limit_firings_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,7 @@ static struct schedule_spec random_spec(struct random *random)
         spec.until.ms = random_below(random, WALL_MS_MAX);
         spec.spread_ms = random_below(random, 100000);
         spec.missed = (enum recurrence_missed)random_below(random, 2);
+        spec.overlap = (enum schedule_overlap)random_below(random, 3);
     }
     if (random_below(random, 2))
         spec.drop_after_ms = random_below(random, 1000000);
@@ -55,7 +56,7 @@ static void test_text_says_what_was_asked(void **state)
         assert_true(bytes_equal(read.cron, spec.cron) &&
                     bytes_equal(read.timezone, spec.timezone) && read.dst == spec.dst);
         assert_true(read.missed == spec.missed && read.drop_after_ms == spec.drop_after_ms);
-        assert_true(read.spread_ms == spec.spread_ms);
+        assert_true(read.spread_ms == spec.spread_ms && read.overlap == spec.overlap);
         if (text.size) /* cut short it is damaged, wherever */
             assert_int_equal(schedule_read((struct bytes){text.data, text.size - 1}, &read, NULL),
                              ERROR_CORRUPT);

@@ -16,6 +16,7 @@ static void report_append_body(struct buffer *out, struct bytes id, const struct
     json_open(out, NULL, '{');
     json_put_string(out, "id", id);
     json_put_some(out, "key", texts->key);
+    json_put_some(out, "firing_of", texts->firing_of);
     if (texts->labels.size)
         json_put_raw(out, "labels", texts->labels);
     run_put(run, out);

@@ -130,7 +130,7 @@ void run_put(const struct run *run, struct buffer *out)
     json_put_text(out, "outcome", run_outcome_text(run->outcome));
     if (run->status)
         json_put_number(out, "status", run->status);
-    json_put_some(out, "error", run->error);
+    json_put_some(out, run->outcome == RUN_BEGUN ? "timer" : "error", run->error);
 }
 
 /* Returns how a run ended. A firing that was dropped after an attempt has failed, because the
@@ -166,6 +166,8 @@ struct runs_summary runs_summarize(struct bytes runs)
     while (runs_next(&runs, &run)) {
         const enum runs_last last = runs_last_of(&run);
 
+        if (run.outcome == RUN_BEGUN)
+            continue;
         if (summary.last == RUNS_LAST_NEVER && last != RUNS_LAST_SKIPPED)
             summary.last = last;
         if (last == RUNS_LAST_OK)

@@ -23,12 +23,13 @@
 #define RUNS_ERROR_MAX 100 /* maximum size of an error in bytes; a longer one is cut */
 
 /* X(name, text): the order is part of the format. */
-#define RUN_OUTCOME_LIST(X)                                 \
-    X(DONE, "done")       /* the target accepted it */      \
-    X(FAILED, "failed")   /* out of attempts */             \
-    X(ENDED, "ended")     /* the target refused for good */ \
-    X(DROPPED, "dropped") /* later than `drop_after` */     \
-    X(SKIPPED, "skipped") /* never attempted: a later firing was, or the timer ended */
+#define RUN_OUTCOME_LIST(X)                                                             \
+    X(DONE, "done")       /* the target accepted it */                                  \
+    X(FAILED, "failed")   /* out of attempts */                                         \
+    X(ENDED, "ended")     /* the target refused for good */                             \
+    X(DROPPED, "dropped") /* later than `drop_after` */                                 \
+    X(SKIPPED, "skipped") /* never attempted: a later firing was, or the timer ended */ \
+    X(BEGUN, "begun")     /* handed to a timer of its own (timer/firing.h) */
 
 enum run_outcome {
 #define X(name, text) RUN_##name,
@@ -46,7 +47,7 @@ struct run {
     uint16_t status;      /* HTTP status of the last attempt; 0 if it has none */
     uint8_t attempts;     /* number of attempts spent */
     enum run_outcome outcome;
-    struct bytes error; /* cause of the failure; empty with DONE */
+    struct bytes error; /* cause of the failure; empty with DONE. BEGUN: id of the timer */
     /* SKIPPED: due time of the last skipped firing; `planned` is that of the first */
     struct wall until;
     uint32_t count; /* SKIPPED: number of skipped firings */
@@ -68,7 +69,7 @@ bool runs_next(struct bytes *runs, struct run *ret_run);
 void run_put(const struct run *run, struct buffer *out);
 
 /* X(name, text): how the last firing ended, as shown to people. Skipped firings count only if there
- * is no other. */
+ * is no other, and BEGUN ones do not count. */
 #define RUNS_LAST_LIST(X)                                                    \
     X(NEVER, "never") /* none has ended yet */                               \
     X(OK, "ok")                                                              \

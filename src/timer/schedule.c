@@ -14,6 +14,22 @@ static const char *const missed_texts[] = {
 #undef X
 };
 
+static const char *const overlap_texts[] = {
+#define X(name, text) text,
+    SCHEDULE_OVERLAP_LIST(X)
+#undef X
+};
+
+bool schedule_overlap_parse(struct bytes text, enum schedule_overlap *ret_overlap)
+{
+    for (size_t i = 0; i < sizeof(overlap_texts) / sizeof(overlap_texts[0]); i++)
+        if (bytes_equal(text, bytes_of(overlap_texts[i]))) {
+            *ret_overlap = (enum schedule_overlap)i;
+            return true;
+        }
+    return false;
+}
+
 /* ---- writing ---- */
 
 static bool schedule_has_late(const struct schedule_spec *spec)
@@ -38,6 +54,8 @@ void schedule_put(const struct schedule_spec *spec, struct buffer *to)
         rfc3339_put(to, "until", spec->until);
     if ((spec->every_ms || spec->cron.size) && spec->spread_ms)
         duration_put(to, "spread", spec->spread_ms);
+    if ((spec->every_ms || spec->cron.size) && spec->overlap != SCHEDULE_OVERLAP_WAIT)
+        json_put_text(to, "overlap", overlap_texts[spec->overlap]);
     if (schedule_has_late(spec)) {
         json_open(to, "late", '{');
         if (spec->drop_after_ms != UINT64_MAX)
@@ -127,6 +145,13 @@ static bool schedule_read_dst(struct json_reader *reader, enum cron_dst *ret_dst
     return schedule_read_text(reader, &text) && !cron_dst_parse(text, ret_dst, NULL);
 }
 
+static bool schedule_read_overlap(struct json_reader *reader, enum schedule_overlap *ret_overlap)
+{
+    struct bytes text;
+
+    return schedule_read_text(reader, &text) && schedule_overlap_parse(text, ret_overlap);
+}
+
 static bool schedule_read_member(struct json_reader *reader, struct bytes name,
                                  struct schedule_spec *spec)
 {
@@ -147,6 +172,8 @@ static bool schedule_read_member(struct json_reader *reader, struct bytes name,
         return schedule_read_wall(reader, &spec->until);
     if (IS("spread"))
         return schedule_read_duration(reader, &spec->spread_ms);
+    if (IS("overlap"))
+        return schedule_read_overlap(reader, &spec->overlap);
     return IS("late") && schedule_read_late(reader, spec);
 #undef IS
 }
@@ -224,6 +251,7 @@ enum error_code schedule_make(const struct schedule_spec *spec, struct wall crea
         .recurrence = {.kind = spec->cron.size ? RECURRENCE_CRON : RECURRENCE_EVERY,
                        .until = spec->until},
         .late = {spec->missed, spec->drop_after_ms},
+        .overlap = spec->overlap,
         .spread_ms = spec->spread_ms,
     };
     enum error_code code = ERROR_NONE;

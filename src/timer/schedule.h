@@ -20,6 +20,21 @@
 #include "calendar/zones.h"
 #include "timer/recurrence.h"
 
+/* X(name, text): what happens if a firing is due while the one before is retried or leased. */
+#define SCHEDULE_OVERLAP_LIST(X)                                              \
+    X(WAIT, "wait")   /* it begins when that one is over, as `missed` says */ \
+    X(SKIP, "skip")   /* it is skipped */                                     \
+    X(ALLOW, "allow") /* it begins: each firing is a timer (timer/firing.h) */
+
+enum schedule_overlap {
+#define X(name, text) SCHEDULE_OVERLAP_##name,
+    SCHEDULE_OVERLAP_LIST(X)
+#undef X
+};
+
+/* Returns false if no value has this name. */
+bool schedule_overlap_parse(struct bytes text, enum schedule_overlap *ret_overlap);
+
 /* The fields of a schedule in a request. */
 struct schedule_spec {
     uint64_t every_ms; /* 0 if there is no `every` */
@@ -31,6 +46,7 @@ struct schedule_spec {
     struct bytes timezone; /* zone of `cron`; empty means UTC */
     /* with `cron`: what to do with local times that the clocks skip or repeat */
     enum cron_dst dst;
+    enum schedule_overlap overlap;
     enum recurrence_missed missed;
     uint64_t drop_after_ms; /* UINT64_MAX means never */
     uint64_t spread_ms;
@@ -54,6 +70,7 @@ struct schedule {
     bool recurs;
     struct recurrence recurrence;
     struct recurrence_late late;
+    enum schedule_overlap overlap;
     uint64_t spread_ms;
 };
 
@@ -68,8 +85,8 @@ enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
 /* True if a timer with this schedule repeats. */
 bool schedule_recurs(struct bytes text);
 
-/* True if both texts repeat and plan the same instants, so that they differ at most in `until` and
- * `late`. */
+/* True if both texts repeat and plan the same instants, so that they differ at most in `until`,
+ * `late` and `overlap`. */
 bool schedule_plans_same(struct bytes a, struct bytes b);
 
 /* Makes a schedule from a spec; `created` is the creation time of the timer. */

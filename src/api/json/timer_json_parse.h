@@ -151,7 +151,8 @@ enum error_code timer_parse_when(struct timer_parse *parse);
 /* Fields of a schedule, and of one that repeats. */
 #define TIMER_FIELDS_RECURRENCE                                                   \
     (TIMER_FIELD_BIT(every) | TIMER_FIELD_BIT(cron) | TIMER_FIELD_BIT(timezone) | \
-     TIMER_FIELD_BIT(dst) | TIMER_FIELD_BIT(count) | TIMER_FIELD_BIT(until))
+     TIMER_FIELD_BIT(dst) | TIMER_FIELD_BIT(count) | TIMER_FIELD_BIT(until) |     \
+     TIMER_FIELD_BIT(overlap))
 #define TIMER_FIELDS_SCHEDULE \
     (TIMER_FIELDS_RECURRENCE | TIMER_FIELD_BIT(late) | TIMER_FIELD_BIT(spread))
 

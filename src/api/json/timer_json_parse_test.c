@@ -360,6 +360,11 @@ static const struct bad_case bad_schedules[] = {
     {AGAIN("\"after\":1,\"dst\":\"skip\""), "#/dst", "It goes with `cron`"},
     {AGAIN("\"after\":1,\"late\":{\"missed\":\"each\"}"), "#/late/missed",
      "It goes with `every` or `cron`"},
+    {AGAIN("\"after\":1,\"overlap\":\"wait\""), "#/overlap", "It goes with `every` or `cron`"},
+    {AGAIN("\"every\":\"1s\",\"overlap\":\"never\""), "#/overlap",
+     "It must be \"wait\", \"skip\" or \"allow\""},
+    {AGAIN("\"every\":\"1s\",\"overlap\":\"skip\",\"late\":{\"missed\":\"each\"}"), "#/overlap",
+     "`skip` contradicts `late.missed` `each`"},
     {AGAIN("\"after\":1,\"spread\":{\"window\":\"1m\"}"), "#/spread",
      "It goes by the `key`, and there is none"},
     {AGAIN("\"every\":9"), "#/every", "It must be 10ms to 366d"},
@@ -424,6 +429,9 @@ static void test_schedules(void **state)
          "{\"late\":{\"drop_after\":\"5m\"}}"},
         {AGAIN("\"every\":\"1s\",\"late\":{\"drop_after\":\"5m\",\"missed\":\"each\"}"), 1000,
          "{\"every\":\"1s\",\"late\":{\"drop_after\":\"5m\",\"missed\":\"each\"}}"},
+        {AGAIN("\"every\":\"1s\",\"overlap\":\"wait\""), 1000, "{\"every\":\"1s\"}"},
+        {AGAIN("\"every\":\"1s\",\"overlap\":\"skip\""), 1000,
+         "{\"every\":\"1s\",\"overlap\":\"skip\"}"},
         {AGAIN("\"after\":5,\"late\":{}"), 5, ""},
         /* null is a field that is left out, as serializers write it; a tab is a blank */
         {AGAIN(

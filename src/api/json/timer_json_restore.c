@@ -149,7 +149,7 @@ static enum error_code restore_read_run_field(struct timer_parse *parse, struct 
         return timer_parse_wall(parse, "#/runs", &run->until);
     if (bytes_equal(name, BYTES("outcome")))
         return restore_read_outcome(parse, &run->outcome);
-    if (bytes_equal(name, BYTES("error")))
+    if (bytes_equal(name, BYTES("error")) || bytes_equal(name, BYTES("timer")))
         return timer_parse_string(parse, "#/runs", &run->error);
     if (bytes_equal(name, BYTES("duration_ms"))) {
         code = strict_integer(parse, "#/runs", 0, UINT32_MAX, &number);
@@ -242,6 +242,8 @@ static enum error_code restore_take(struct restore_reading *reading, enum timer_
         return restore_read_schedule(reading);
     case FIELD_report_of:
         return restore_read_id(reading, &parse->texts.report_of);
+    case FIELD_firing_of:
+        return restore_read_id(reading, &parse->texts.firing_of);
     case FIELD_paused:
         return restore_read_paused(reading);
     default:

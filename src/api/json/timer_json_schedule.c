@@ -94,6 +94,17 @@ enum error_code timer_parse_dst(struct timer_parse *parse)
     return code;
 }
 
+enum error_code timer_parse_overlap(struct timer_parse *parse)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/overlap", &text);
+
+    if (!code && !schedule_overlap_parse(text, &parse->schedule.overlap))
+        code =
+            timer_parse_invalid(parse, "#/overlap", "It must be \"wait\", \"skip\" or \"allow\"");
+    return code;
+}
+
 /* ---- late, spread ---- */
 
 static enum error_code schedule_json_read_missed(struct timer_parse *parse)
@@ -169,6 +180,11 @@ static enum error_code timer_schedule_check_together(struct timer_parse *parse)
         return timer_parse_invalid(parse, "#/dst", "It goes with `cron`");
     if (!every && !cron && parse->schedule.missed != RECURRENCE_MISSED_LAST)
         return timer_parse_invalid(parse, "#/late/missed", "It goes with `every` or `cron`");
+    if (!every && !cron && HAS(parse, overlap))
+        return timer_parse_invalid(parse, "#/overlap", "It goes with `every` or `cron`");
+    if (parse->schedule.overlap == SCHEDULE_OVERLAP_SKIP &&
+        parse->schedule.missed == RECURRENCE_MISSED_EACH)
+        return timer_parse_invalid(parse, "#/overlap", "`skip` contradicts `late.missed` `each`");
     if (HAS(parse, spread) && !parse->texts.key.size)
         return timer_parse_invalid(parse, "#/spread", "It goes by the `key`, and there is none");
     return ERROR_NONE;
@@ -254,7 +270,7 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint64_t given, u
     if (!cron)
         spec.cron = (struct bytes){0};
     if (!recurs)
-        spec.missed = RECURRENCE_MISSED_LAST;
+        spec.missed = RECURRENCE_MISSED_LAST, spec.overlap = SCHEDULE_OVERLAP_WAIT;
     schedule_put(&spec, out);
     return ERROR_NONE;
 }

@@ -8,7 +8,7 @@ import {paged} from "./timers.js";
 
 const READ_AGAIN_MS = 15000; // breakers and pauses end without an event
 
-const kinds = {done: "ok", failed: "failed", ended: "failed", dropped: "skipped", skipped: "skipped"};
+const kinds = {done: "ok", failed: "failed", ended: "failed", dropped: "skipped", skipped: "skipped", begun: "ok"};
 
 /** A firing that was dropped after an attempt has failed, as `last` of the API says. */
 const kindOf = (run) => (run.outcome === "dropped" && run.attempts ? "failed" : kinds[run.outcome]);

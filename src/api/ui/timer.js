@@ -121,7 +121,7 @@ function pastFirings(timer) {
     {name: "Attempts", kind: "number", of: (run) => number(run.attempts)},
     {name: "Took", kind: "number", of: (run) => duration(run.duration_ms)},
     {name: "Status", kind: "number", of: (run) => run.status},
-    {name: "Error", kind: "break", of: (run) => run.error},
+    {name: "Error", kind: "break", of: (run) => run.error ?? (run.timer && h("a", {href: `#/timers/${run.timer}`}, run.timer))},
   ], timer.runs, {keyOf: ({planned}) => planned})];
 }
 
@@ -136,6 +136,7 @@ function detailsOf(found) {
     ["Key", found.key], ["Version", found.version], ["Created", when(found.created, zone)],
     ["Paused since", found.paused ? when(found.paused.since, zone) : ""],
     ["Paused until", found.paused?.until ? when(found.paused.until, zone) : ""], ["Note", found.paused?.note],
+    ["Firing of", found.firing_of ? h("a", {href: `#/timers/${found.firing_of}`}, found.firing_of) : ""],
     ["Report of", found.report_of ? h("a", {href: `#/timers/${found.report_of}`}, found.report_of) : ""],
   ]);
 }

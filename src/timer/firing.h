@@ -1,0 +1,25 @@
+/*
+ * firing.h - a timer that is one firing of another timer.
+ *
+ *     struct timer *firing = firing_create(timer, due);
+ *
+ * A timer whose firings may overlap (schedule.h) hands each of them to a new timer of the same
+ * tenant, made in one write with its own step to the next planned instant. The new timer has the
+ * content, retry policy, labels, events and reports of the other one, and the planned instant as
+ * its due time. It fires once, and is retried, dies and is redriven like any other timer.
+ *
+ * Errors     Only for want of memory.
+ * Ownership  A firing copies what it shows.
+ * Threads    None; pure functions.
+ */
+#ifndef TICKWHEEL_TIMER_FIRING_H
+#define TICKWHEEL_TIMER_FIRING_H
+
+#include "timer/schedule.h"
+#include "timer/timer.h"
+
+/* Makes the firing of `timer` that is due at `due`. Id and position are not set. NULL if out of
+ * memory, or if the schedule of `timer` makes no sense. */
+struct timer *firing_create(const struct timer *timer, struct wall due);
+
+#endif
