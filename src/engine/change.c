@@ -11,6 +11,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
+#include "timer/debounce.h"
 #include "timer/schedule.h"
 
 #include <assert.h>
@@ -179,6 +180,22 @@ static struct wall change_put_due(const struct timer *timer, const struct timer 
     return timer->due;
 }
 
+/* Sets the debounce of the changed texts, if the call has one, and returns the due time. A call that
+ * is not the first one of its timer keeps the time of the first. */
+static struct wall change_debounce(const struct timer *timer, const struct timer *asked,
+                                   struct timer_texts *texts, char room[DEBOUNCE_TEXT_SIZE])
+{
+    struct debounce old, new;
+
+    if (!asked->texts.debounce.size || debounce_read(asked->texts.debounce, &new))
+        return change_put_due(timer, asked);
+    const struct wall call = new.first;
+    if (timer->texts.debounce.size && !debounce_read(timer->texts.debounce, &old))
+        new.first = wall_min(old.first, call);
+    texts->debounce = debounce_write(&new, room);
+    return debounce_due(&new, call);
+}
+
 /* Replaces the timer that has the key by the timer of the command, under the old id. */
 void change_put(struct engine *engine, struct entry *entry, struct command *command)
 {
@@ -187,14 +204,15 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     struct timer_texts texts = asked->texts;
 
     assert(command->timer_count == 1);
-    assert(command->kind == COMMAND_PUT);
+    assert(command->kind == COMMAND_PUT || asked->texts.debounce.size > 0);
     assert(!timer_is_final(timer->state));
     /* the Idempotency-Key names the timer as long as it lives */
     texts.request = timer->texts.request;
     /* kept, because clients put the same schedule again at each start */
     texts.runs = timer->texts.runs;
     texts.note = timer->texts.note; /* kept, because the timer stays paused */
-    const struct wall due = change_put_due(timer, asked);
+    char debounce[DEBOUNCE_TEXT_SIZE];
+    const struct wall due = change_debounce(timer, asked, &texts, debounce);
     const bool is_kept = change_keeps_firing(engine, timer, texts.schedule, due);
     if (is_kept)
         texts.last_error = timer->texts.last_error;

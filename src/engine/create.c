@@ -210,7 +210,8 @@ void create_taken(struct engine *engine, struct entry *entry, struct command *co
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (timer_is_final(timer->state) && !(is_repetition && change_is_named(engine, timer)))
         commands_continue(engine, command, lookup_next(engine, command));
-    else if (command->kind == COMMAND_CREATE || is_repetition)
+    else if ((command->kind == COMMAND_CREATE && !command->timers[0]->texts.debounce.size) ||
+             is_repetition)
         create_answer_taken(engine, entry, command);
     else if (entry->phase == ENTRY_INFLIGHT)
         commands_refuse(engine, command, ERROR_ALREADY_FIRING, timer);

@@ -20,7 +20,7 @@ struct timer *firing_create(const struct timer *timer, struct wall due)
     texts.schedule = buffer_bytes(&schedule);
     texts.firing_of = bytes_of(id);
     texts.key = texts.request = texts.runs = texts.zoned = texts.note = texts.last_error =
-        (struct bytes){0};
+        texts.debounce = (struct bytes){0};
     struct timer *firing = buffer_failed(&schedule) ? NULL : timer_copy(timer, &texts);
     buffer_deinit(&schedule);
     if (!firing)

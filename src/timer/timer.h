@@ -120,6 +120,7 @@ struct retry_policy {
     X(17, note, PAUSED, NOTHING)           /* reason of the pause, in the client's words */        \
     X(18, zoned, CONTENT, NOTHING)         /* its zone's offset at its due time: schedule_mark */  \
     X(19, method, CONTENT, METHOD)         /* PUT, PATCH, GET or DELETE; empty: POST */            \
+    X(25, debounce, CONTENT, NOTHING)      /* what puts do to its time: timer/debounce.h */        \
     X(26, firing_of, ALWAYS, NOTHING)      /* of a firing (timer/firing.h): id of its timer */
 
 #define TIMER_NOTE_SIZE_MAX 256

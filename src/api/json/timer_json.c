@@ -25,6 +25,7 @@ TIMER_SHOW_TEXT(labels, json_put_some_raw)
 TIMER_SHOW_TEXT(schedule, json_put_some_raw)
 TIMER_SHOW_TEXT(report_of, json_put_some)
 TIMER_SHOW_TEXT(firing_of, json_put_some)
+TIMER_SHOW_TEXT(debounce, json_put_some_raw)
 TIMER_SHOW_TEXT(last_error, json_put_some)
 
 void timer_show_id(const struct timer *timer, struct buffer *out)

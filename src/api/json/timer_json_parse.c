@@ -14,6 +14,9 @@
 
 #define AT_NUMBER_LEAST UINT64_C(100000000000) /* in 1973; as seconds, in the year 5138 */
 
+/* Limit of `debounce`. */
+#define DEBOUNCE_MS_MAX (UINT64_C(366) * 24 * 3600 * 1000)
+
 /* Limits of `retry`. */
 #define ATTEMPTS_MAX         100
 #define CAP_MS_MAX           (UINT64_C(30) * 24 * 3600 * 1000)
@@ -254,6 +257,50 @@ enum error_code timer_parse_at(struct timer_parse *parse)
     return code;
 }
 
+/* ---- debounce ---- */
+
+static enum error_code parse_read_debounce_field(struct timer_parse *parse, size_t field)
+{
+    return field == 0 ? timer_parse_duration_in(parse, "#/debounce/for", 1, DEBOUNCE_MS_MAX,
+                                                &parse->debounce.for_ms)
+                      : timer_parse_duration_in(parse, "#/debounce/at_most", 1, DEBOUNCE_MS_MAX,
+                                                &parse->debounce.at_most_ms);
+}
+
+enum error_code timer_parse_debounce(struct timer_parse *parse)
+{
+    static const char *const known[] = {"for", "at_most"};
+    struct debounce *debounce = &parse->debounce;
+
+    if (parse->is_patch)
+        return timer_parse_invalid(parse, "#/debounce", TIMER_DEBOUNCE_STAYS);
+    const enum error_code code =
+        timer_parse_members(parse, "#/debounce", known, 2, parse_read_debounce_field);
+    if (code)
+        return code;
+    if (!debounce->for_ms || !debounce->at_most_ms)
+        return timer_parse_invalid(parse, "#/debounce", "`for` and `at_most` are needed");
+    if (debounce->for_ms > debounce->at_most_ms)
+        return timer_parse_invalid(parse, "#/debounce/for", "It must not be longer than `at_most`");
+    return ERROR_NONE;
+}
+
+/* Sets the time of a timer that each call moves, as the first call does. */
+static enum error_code parse_use_debounce(struct timer_parse *parse)
+{
+    if (!(parse->seen & BIT(debounce)))
+        return ERROR_NONE;
+    if (parse->seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron) | BIT(spread)))
+        return timer_parse_invalid(
+            parse, "#/debounce", "It takes the place of `after`, `at`, `every`, `cron`, `spread`");
+    if (!parse->texts.key.size)
+        return timer_parse_invalid(parse, "#/debounce", "It needs a `key`");
+    parse->debounce.first = parse->now;
+    parse->due = debounce_due(&parse->debounce, parse->now);
+    parse->texts.debounce = debounce_write(&parse->debounce, parse->debounced);
+    return ERROR_NONE;
+}
+
 /* ---- retry ---- */
 
 #define RETRY_FIELD_LIST(X) X(max_attempts) X(base) X(cap) X(timeout) X(give_up_after) X(until)
@@ -462,9 +509,11 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
     timer_parse_init(&parse, json, limits, now, ret_problem, local);
     parse.texts.key = limits->key;
     enum error_code code = timer_parse_read_fields(&parse);
-    if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron))))
-        code =
-            timer_parse_invalid(&parse, "#", "One of `after`, `at`, `every` and `cron` is needed");
+    if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron) | BIT(debounce))))
+        code = timer_parse_invalid(
+            &parse, "#", "One of `after`, `at`, `every`, `cron` and `debounce` is needed");
+    if (!code)
+        code = parse_use_debounce(&parse);
     if (!code)
         code = timer_parse_when(&parse);
     if (!code && !(parse.seen & BIT(target)))

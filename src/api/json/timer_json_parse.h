@@ -12,6 +12,7 @@
 #include "api/json/timer_fields.h"
 #include "api/json/timer_json.h"
 #include "base/json.h"
+#include "timer/debounce.h"
 
 #define TIMER_JSON_HEADERS_MAX   64   /* headers of one timer */
 #define TIMER_JSON_MEMBERS_LOCAL 16   /* members of an object that are kept without an allocation */
@@ -22,7 +23,8 @@
 
 #define TIMER_KEY_STAYS "The key stays for the timer's life"
 
-#define TIMER_UNTIL_REPEATS "It goes with `every` or `cron`"
+#define TIMER_DEBOUNCE_STAYS "A put by key changes it"
+#define TIMER_UNTIL_REPEATS  "It goes with `every` or `cron`"
 
 /* Decoded texts. Those of one request fit into the size of the request: a decoded string is
  * never longer than its JSON, and its quotes and colon take more room than the separator that
@@ -47,6 +49,8 @@ struct timer_parse {
     struct retry_policy retry;
     struct schedule_spec schedule;
     char zoned[SCHEDULE_MARK_SIZE]; /* texts.zoned */
+    struct debounce debounce;
+    char debounced[DEBOUNCE_TEXT_SIZE]; /* texts.debounce */
     uint64_t spread_window_ms;
     struct timer_texts texts;
     struct target target; /* texts.target, parsed */

@@ -48,6 +48,8 @@ enum error_code timer_json_parse_values(struct bytes json, const struct timer_js
         code = patch_refuse_empty(&parse);
     if (!code && parse.seen & BIT(key))
         code = timer_parse_invalid(&parse, "#/key", TIMER_KEY_STAYS);
+    if (!code && parse.seen & BIT(debounce))
+        code = timer_parse_invalid(&parse, "#/debounce", TIMER_DEBOUNCE_STAYS);
     if (!code)
         code = timer_parse_make(&parse, ret_timer);
     if (!code)

@@ -93,6 +93,19 @@ static enum error_code restore_read_schedule(struct restore_reading *reading)
     return ERROR_NONE;
 }
 
+static enum error_code restore_read_debounce(struct restore_reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    struct bytes text;
+
+    if (json_peek(&parse->reader) == JSON_NONE || !json_skip(&parse->reader, &text))
+        return timer_parse_not_json(parse);
+    if (debounce_read(text, &parse->debounce))
+        return timer_parse_invalid(parse, "#/debounce", "It is not the debounce of a timer");
+    parse->texts.debounce = debounce_write(&parse->debounce, parse->debounced);
+    return ERROR_NONE;
+}
+
 /* ---- members of objects ---- */
 
 static enum error_code restore_read_pause(struct restore_reading *reading, struct bytes name)
@@ -238,6 +251,8 @@ static enum error_code restore_take(struct restore_reading *reading, enum timer_
         return timer_parse_wall(parse, "#/next_attempt", &reading->next_attempt);
     case FIELD_last_error:
         return restore_read_note(&reading->parse, "#/last_error", &reading->parse.texts.last_error);
+    case FIELD_debounce:
+        return restore_read_debounce(reading);
     case FIELD_schedule:
         return restore_read_schedule(reading);
     case FIELD_report_of:
@@ -256,7 +271,8 @@ static enum error_code restore_read_field(void *context, struct bytes name)
     struct restore_reading *reading = context;
     const enum timer_field field = timer_field_find(name);
 
-    if (field == FIELD_COUNT || field == FIELD_ended || timer_fields[field].parse)
+    if (field == FIELD_COUNT || field == FIELD_ended ||
+        (timer_fields[field].parse && field != FIELD_debounce))
         return timer_parse_read_field(&reading->parse, name);
     if (reading->seen & UINT64_C(1) << field)
         return strict_twice(&reading->parse, "#", name);
