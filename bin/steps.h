@@ -36,6 +36,15 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error);
  * that of --check for the copy. */
 int data_folder_restore(const char *backup, const char *folder);
 
+/* ---- virtual_clock.c: the setting `clock` ---- */
+
+/* Checks that a virtual clock has no cluster and listens on loopback only. Reads no file. */
+enum error_code clock_check(const struct config *config, struct error *ret_error);
+
+/* Starts the clock that the data folder has, or is to have (node/clock_mark.h). With a virtual one
+ * webhooks may call loopback. Called after data_folder_check. */
+enum error_code clock_start(struct config *config, struct error *ret_error);
+
 /* ---- cluster_number.c: a number for a node whose cluster_node_id is auto ---- */
 
 /* Sets cluster_node_id to the number in the data folder; if there is none, to a number that it

@@ -1,6 +1,7 @@
 /* tickwheeld.c - the daemon: reads the settings, starts the parts, runs until a signal stops it. */
 #include "api/api.h"
 #include "api/core/site.h"
+#include "calendar/rfc3339.h"
 #include "ops/event_log.h"
 #include "steps.h"
 #include "delivery/brokers.h"
@@ -88,6 +89,14 @@ static void print_banner(const struct service *service, const char *address)
     buffer_printf(&text, "\n  tickwheeld %s listens on %s://%s and stores its timers in %s\n",
                   TICKWHEEL_VERSION, scheme, address, config->data_folder);
     buffer_printf(&text, "  The dashboard is at %s://%s/ui\n", scheme, address);
+    if (clock_is_virtual()) {
+        char now[RFC3339_TEXT_SIZE];
+
+        rfc3339_format(wall_now(), now);
+        buffer_printf(&text,
+                      "  The clock is virtual and stands at %s until: tickwheel clock advance 3d\n",
+                      now);
+    }
     if (*config->webhook_allow)
         buffer_printf(&text, "  Webhooks may also call these private networks: %s\n",
                       config->webhook_allow);
@@ -130,6 +139,8 @@ static void log_started(const struct service *service, const char *address)
     event_log_text(&line, "webhooks", *service->config->webhook_secret ? "signed" : "unsigned");
     event_log_text(&line, "access", *service->config->tokens_file ? "tokens" : "open");
     event_log_text(&line, "tls", *service->config->tls_certificate ? "on" : "off");
+    if (clock_is_virtual())
+        event_log_text(&line, "clock", "virtual");
     event_log_end(&line);
     if (*service->config->tls_certificate ||
         http_address_is_loopback(service->config->listen_address))
@@ -464,7 +475,7 @@ static uint64_t look_at_zones(const struct service *service, struct instant *loo
 static uint64_t look_at_backups(const struct service *service)
 {
     const struct node_backup *ended;
-    const uint64_t pause_ms = node_backup_look(service->node, wall_now(), &ended);
+    const uint64_t pause_ms = node_backup_look(service->node, wall_machine_now(), &ended);
     struct event_log_line line;
 
     if (!ended)
@@ -681,7 +692,7 @@ static int run(struct config *config, bool wants_banner, char *environment[])
 
     event_log_init(&service.log, stderr,
                    config->log_level == CONFIG_LOG_LEVEL_DEBUG ? EVENT_LOG_DEBUG : EVENT_LOG_INFO,
-                   wall_now);
+                   wall_machine_now);
     given_up_log_init(&service.given_up_log, &service.log);
     target_log_init(&service.target_log, &service.log, config->target_breaker_failures);
     notify_init(&service.notify, environment);
@@ -690,12 +701,14 @@ static int run(struct config *config, bool wants_banner, char *environment[])
     process_return_memory();
     process_catch_abort();
     error_set(&error, ERROR_NO_MEMORY, "out of memory");
-    service.metrics = metrics_create(TICKWHEEL_VERSION, wall_now());
+    service.metrics = metrics_create(TICKWHEEL_VERSION, wall_machine_now());
     if (!service.metrics || event_log_start(&service.log, service.metrics, &error))
         return fail(&service, "start_failed", &error);
     file_limit_fit(config, &service.log);
     int exit_code;
     if (memory_limit_check(config, &error) || data_folder_check(config->data_folder, &error)) {
+        exit_code = fail(&service, "start_failed", &error);
+    } else if (clock_start(config, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else if (*config->cluster_brokers && prepare_cluster(&service, config, &error)) {
         exit_code = fail(&service, "start_failed", &error);
@@ -761,6 +774,8 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
     code = site_check_settings(config, ret_error);
+    if (!code)
+        code = clock_check(config, ret_error);
     if (!code)
         code = node_backup_check_settings(config, ret_error);
     if (!code)

@@ -28,6 +28,7 @@
     X(BACKUP_OFF, "backup-off", "There is no folder for backups")                           \
     X(BACKUP_RUNS, "backup-runs", "A backup is under way")                                  \
     X(BACKUP_EXISTS, "backup-exists", "There is a backup of that name")                     \
+    X(CLOCK_RUNS, "clock-runs", "The virtual clock is moving")                              \
     X(GONE, "gone", "The timer is over")                                                    \
     X(VERSION_MISMATCH, "version-mismatch", "The timer has another version")                \
     X(TOO_LARGE, "too-large", "The request is too large")                                   \

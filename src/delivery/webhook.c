@@ -159,7 +159,7 @@ static void webhook_land(struct webhook *webhook, struct webhook_transfer *trans
 static void webhook_tell_target(struct webhook *webhook, const struct target_ticket *ticket,
                                 const struct delivery *delivery, struct target_verdict verdict)
 {
-    targets_leave(webhook->options.targets, ticket, delivery->timer, instant_now(), verdict,
+    targets_leave(webhook->options.targets, ticket, delivery->timer, instant_timers_now(), verdict,
                   bytes_of(delivery->outcome.error));
 }
 
@@ -235,7 +235,7 @@ static bool webhook_may_enter(struct webhook *webhook, struct delivery *delivery
     struct delivery_outcome *outcome = &delivery->outcome;
     struct target_status status;
 
-    if (targets_enter(webhook->options.targets, delivery->timer, instant_now(), ret_ticket,
+    if (targets_enter(webhook->options.targets, delivery->timer, instant_timers_now(), ret_ticket,
                       &status))
         return true;
     webhook_outcome_fail(outcome, DELIVERY_POSTPONED, "");

@@ -269,7 +269,7 @@ static bool webhook_connection_build(struct webhook_connection *connection)
     const struct webhook_envelope envelope = {
         .signature = signatures_find(settings->signatures, delivery->timer->texts.tenant),
         .event_source = settings->event_source,
-        .now_s = delivery->started_us / 1000000,
+        .now_s = wall_machine_now_us() / 1000000,
         .trace = webhook_request_trace(delivery->timer, settings->trace_high, settings->trace_low),
     };
 

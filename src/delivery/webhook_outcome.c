@@ -83,7 +83,7 @@ static uint64_t outcome_retry_after_ms(const char *text)
         return 0;
     if (!webhook_outcome_read_seconds(webhook_outcome_trim(text), &ms)) {
         const time_t date = curl_getdate(text, NULL);
-        const uint64_t now = wall_now().ms / 1000;
+        const uint64_t now = wall_machine_now().ms / 1000;
 
         ms = date > 0 && (uint64_t)date > now ? ((uint64_t)date - now) * 1000 : 0;
     }

@@ -84,7 +84,7 @@ static void webhook_sender_status(void *context, const struct timer *timer,
 {
     struct webhook_sender *self = context;
 
-    targets_status(self->targets, timer, instant_now(), ret_status);
+    targets_status(self->targets, timer, instant_timers_now(), ret_status);
 }
 
 static enum error_code webhook_sender_reload(void *context, const struct config *config,

@@ -214,14 +214,16 @@ void dispatch_due(struct engine *engine, struct entry *entry)
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_LOADING ||
            entry->phase == ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));
-    if (entry->timer->state == TIMER_PAUSED)
+    if (entry->timer->state == TIMER_PAUSED) {
         dispatch_resume(engine, entry);
-    else if (entry->timer->due.ms > engine->now.ms)
+    } else if (entry->timer->due.ms > engine->now.ms) {
         dispatch_move_row(engine, entry);
-    else if (entry->timer->attempts >= entry->timer->retry.attempts_max)
+    } else if (entry->timer->attempts >= entry->timer->retry.attempts_max) {
         outcome_exhausted(engine, entry);
-    else
+    } else {
+        engine->stats.due += entry->timer->attempts == 0;
         dispatch_add(engine, entry);
+    }
 }
 
 /* Handles a timer that the wheel says is due. */
@@ -768,6 +770,11 @@ size_t dispatch_queued_bytes(const struct engine *engine)
 {
     assert(engine->dispatch->queued > 0 || engine->dispatch->queued_bytes == 0);
     return engine->dispatch->queued_bytes;
+}
+
+size_t dispatch_leased(const struct engine *engine)
+{
+    return engine->dispatch->pulled;
 }
 
 size_t dispatch_inflight(const struct engine *engine)

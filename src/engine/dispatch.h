@@ -104,6 +104,7 @@ size_t dispatch_longest_tail_bytes(const struct engine *engine);
 size_t dispatch_queued(const struct engine *engine);       /* number of timers in all queues */
 size_t dispatch_queued_bytes(const struct engine *engine); /* their memory */
 size_t dispatch_inflight(const struct engine *engine);
+size_t dispatch_leased(const struct engine *engine); /* those in flight that workers have leased */
 
 /* Returns the earliest position of all queued timers; WALL_NEVER if there is none. */
 struct wall dispatch_oldest(const struct engine *engine);

@@ -380,6 +380,23 @@ bool engine_is_idle(const struct engine *engine)
            dispatch_inflight(engine) == 0;
 }
 
+struct engine_progress engine_progress(const struct engine *engine)
+{
+    const struct engine_stats *stats = &engine->stats;
+
+    return (struct engine_progress){.fired = stats->due,
+                                    .delivered = stats->fired,
+                                    .failed = stats->attempts_failed,
+                                    .other = stats->resumed + stats->dropped + stats->given_up,
+                                    .live = stats->pending};
+}
+
+bool engine_is_settled(const struct engine *engine)
+{
+    return engine_is_ready(engine) && commit_is_idle(engine) && effects_is_idle(engine->effects) &&
+           dispatch_inflight(engine) == dispatch_leased(engine);
+}
+
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
 {
     *ret_stats = engine->stats;

@@ -58,6 +58,8 @@ struct budget;
 struct engine_options {
     uint16_t partition;
     uint64_t window_ms; /* how far ahead timers are kept in memory */
+    /* how far ahead the next row is looked for while none is near; 0 means 64 windows */
+    uint64_t look_ms;
     /* Limit of the memory of timers in bytes. At the limit loading pauses, and a create or patch
      * that needs more is refused with OVERLOADED. Half as much again is allowed for later timers
      * that were recently created or named with a key. */
@@ -270,6 +272,22 @@ bool engine_is_ready(const struct engine *engine);
 bool engine_is_idle(const struct engine *engine);
 
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
+
+/* How far an engine has come, for a clock that waits for it. */
+struct engine_progress {
+    uint64_t fired;     /* number of firings that were found due */
+    uint64_t delivered; /* number of firings delivered with success */
+    uint64_t failed;    /* number of attempts that failed */
+    uint64_t other;     /* number of firings resumed, dropped or given up */
+    uint64_t live;      /* number of live timers at present */
+};
+
+/* Returns the counts since the engine was made, in O(1). */
+struct engine_progress engine_progress(const struct engine *engine);
+
+/* True if engine_is_ready, and no batch, read or delivery is awaited except items that workers have
+ * leased. */
+bool engine_is_settled(const struct engine *engine);
 
 /* Number of timers that wait in memory: a tenant's webhooks to one origin, or items of one queue
  * and priority. */

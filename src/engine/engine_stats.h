@@ -26,6 +26,7 @@ struct engine_stats {
     METRIC_ENGINE_LIST(X)
 #undef X
     uint64_t ready[OVERDUE_KIND_COUNT]; /* due timers that wait in memory, by kind */
+    uint64_t due;                       /* number of firings that were found due */
     /* number of waiting timers by reason: those of `ready`, and those that a breaker postponed */
     uint64_t held[WAIT_REASONS];
     /* Due time of the timer that is late by the most, by kind; 0 if none is late. */
@@ -52,6 +53,7 @@ static inline void engine_stats_add(struct engine_stats *sum, const struct engin
     }
     for (int i = 0; i < WAIT_REASONS; i++)
         sum->held[i] += one->held[i];
+    sum->due += one->due;
 }
 
 #endif

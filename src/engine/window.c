@@ -313,8 +313,9 @@ static bool window_read(struct engine *engine, struct storage_position from,
 static void window_look(struct engine *engine)
 {
     struct window *window = engine->window;
+    const uint64_t look_ms = engine->options.look_ms;
     const struct storage_position to = {
-        wall_add(engine->now, engine->options.window_ms * LOOK_WINDOWS), 0};
+        wall_add(engine->now, look_ms ? look_ms : engine->options.window_ms * LOOK_WINDOWS), 0};
 
     assert(window->is_ready && !window->is_looking);
     if (!window_read(engine, window->frontier, to, 1, SIZE_MAX))

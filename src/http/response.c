@@ -46,7 +46,7 @@ static const char *response_date(struct http_loop *loop)
     static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    const uint64_t now_s = wall_now().ms / 1000;
+    const uint64_t now_s = wall_machine_now().ms / 1000;
 
     if (loop->date_s == now_s)
         return loop->date;

@@ -6,6 +6,7 @@
 #include "node/backup.h"
 
 #include "node/backup_record.h"
+#include "node/clock_mark.h"
 #include "node/node_state.h"
 #include "sys/clock.h"
 #include "sys/files.h"
@@ -52,6 +53,8 @@ static enum error_code backup_copy_locked(struct node *node, const struct backup
     if (code)
         return code;
     code = storage_backup(node->disk.storage, partial, &backup->copy, &backup->error);
+    if (!code && clock_is_virtual())
+        code = clock_mark_write(partial, wall_now(), &backup->error);
     if (!code)
         code = backup_record_finish(place, backup->name,
                                     backup->keep ? BACKUP_PLANNED : BACKUP_ASKED, &backup->error);
@@ -82,7 +85,7 @@ static void *backup_run(void *argument)
     struct node *node = backup->node_;
 
     backup->result = backup_copy(node, backup);
-    backup->finished = wall_now();
+    backup->finished = wall_machine_now();
     metrics_add(node->metrics, backup->result ? METRIC_BACKUPS_FAILED : METRIC_BACKUPS, 1);
     if (!backup->result) {
         metrics_set(node->metrics, METRIC_BACKUP_LAST_MS, backup->finished.ms);

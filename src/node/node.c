@@ -3,6 +3,7 @@
 
 #include "calendar/zones.h"
 #include "node/backup_record.h"
+#include "node/node_advance.h"
 #include "node/node_cluster.h"
 #include "node/node_control.h"
 #include "node/node_deliveries.h"
@@ -62,6 +63,7 @@ static enum error_code node_start_senders(struct node *node, struct error *ret_e
 
 static void node_free(struct node *node)
 {
+    node_advance_stop(node->advance);
     node_figures_stop(node);
     node_cluster_free(node);
     for (uint16_t i = 0; i < node->partition_count; i++)
@@ -162,6 +164,16 @@ static void node_join_shards(struct node *node)
         pthread_join(node->shards.all[--node->shards.running].thread, NULL);
 }
 
+static enum error_code node_start_advance(struct node *node, struct error *ret_error)
+{
+    const struct node_advance_options options = {.shard_count = node->shards.count,
+                                                 .folder = node->config->data_folder,
+                                                 .wake = shards_wake,
+                                                 .context = &node->shards};
+
+    return node_advance_start(&options, &node->advance, ret_error);
+}
+
 static void node_end_threads(struct node *node)
 {
     atomic_store(&node->shards.give_up, true);
@@ -258,6 +270,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_create_budget(node, ret_error);
     if (code == ERROR_NONE)
         code = node_cluster_init(node, ret_error);
+    if (code == ERROR_NONE && clock_is_virtual())
+        code = node_start_advance(node, ret_error);
     if (code == ERROR_NONE)
         code = node_start_threads(node, ret_error);
     if (code == ERROR_NONE) {
@@ -289,6 +303,7 @@ void node_stop(struct node *node)
     uint64_t drain_ms = node->config->drain_ms;
 
     atomic_store(&node->is_stopping, true);
+    node_advance_interrupt(node->advance);
     node_queue_stop_waiting(node);
     backup_join(&node->backups);
     senders_drain(node->senders);

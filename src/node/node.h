@@ -234,6 +234,11 @@ void node_hold(struct node *node, struct node_hold *hold);
 /* Returns true while maintenance is on, with its note. */
 bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size);
 
+struct node_advance;
+
+/* Returns what moves the virtual clock (node_advance.h); NULL if the clock is real. */
+struct node_advance *node_advance(const struct node *node);
+
 /* Returns the pauses of all tenants. The caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_pauses(struct node *node);
 

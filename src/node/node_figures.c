@@ -63,7 +63,7 @@ static void node_figures_sample(struct node_figures *own)
     for (size_t i = 0; i < WAIT_REASONS; i++)
         sample.waiting[i] =
             sum.stats.held[i] < UINT32_MAX ? (uint32_t)sum.stats.held[i] : UINT32_MAX;
-    figures_add(own->figures, wall_now(), &sample);
+    figures_add(own->figures, wall_machine_now(), &sample);
     if (!atomic_load(&node->disk.is_full) && !atomic_load(&node->disk.is_lost))
         figures_write(own->figures);
 }
@@ -72,7 +72,7 @@ static void node_figures_sample(struct node_figures *own)
 static void node_figures_plan(struct node_figures *own)
 {
     own->sample_at =
-        instant_add_ms(instant_now(), FIGURES_STEP_MS - wall_now().ms % FIGURES_STEP_MS);
+        instant_add_ms(instant_now(), FIGURES_STEP_MS - wall_machine_now().ms % FIGURES_STEP_MS);
 }
 
 /* Takes a sample if it is time. Returns how long it is until the next one. */

@@ -20,7 +20,7 @@ void node_queue_answer_empty(struct node_queue_request *request)
     list_init(&none);
     request->queue.error = ERROR_NONE;
     request->queue.leases = &none;
-    request->queue.leased_until = instant_add_ms(instant_now(), request->queue.lease_ms);
+    request->queue.leased_until = instant_add_ms(instant_timers_now(), request->queue.lease_ms);
     request->done(request);
 }
 

@@ -14,6 +14,7 @@
  *                      node_zones
  *     parts            node_holds; backup_record; node_disk, storage_loops, storage_health;
  *                      node_deliveries, node_figures, node_log, node_report, node_counts,
+ *                      node_advance, clock_mark,
  *                      node_clock, partition, feed, census, queue_board, measure
  */
 #ifndef TICKWHEEL_NODE_NODE_STATE_H
@@ -64,6 +65,7 @@ struct node {
     struct budget *budget;             /* places in flight that the engines share */
     struct delivery_log *delivery_log; /* NULL if it is turned off */
     struct node_figures *figures;      /* node_figures.c */
+    struct node_advance *advance;      /* node_advance.h; NULL if the clock is real */
 
     struct node_clock clock;     /* written by the control thread */
     struct node_counts counts;   /* any thread */

@@ -130,7 +130,8 @@ static void node_describe_full_disk(struct node *node, struct node_health *ret_h
 
 struct wall node_wall_coming(struct node *node)
 {
-    return (struct wall){node_clock_now_us(&node->clock) / 1000 + 1};
+    return clock_is_virtual() ? wall_now()
+                              : (struct wall){node_clock_now_us(&node->clock) / 1000 + 1};
 }
 
 /* "2 time zones that timers need are not on this machine: Asia/Beijing US/Pacific"; cut if it is
@@ -149,6 +150,11 @@ static void node_tell_missing_zones(struct node *node, char *ret_text, size_t si
         missing.count == 1 ? "is" : "are");
     for (size_t i = 0; i < missing.count && at + strlen(missing.names[i]) + 2 < size; i++)
         at += (size_t)snprintf(ret_text + at, size - at, " %s", missing.names[i]);
+}
+
+struct node_advance *node_advance(const struct node *node)
+{
+    return node->advance;
 }
 
 void node_health(struct node *node, struct node_health *ret_health)

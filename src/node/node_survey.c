@@ -116,7 +116,7 @@ static void survey_tell_failures(struct node *node, struct bytes tenant, struct 
     static const struct survey_failure none = {.state = BREAKER_CLOSED};
     struct broker_status status;
 
-    targets_each(node->targets, tenant, instant_now(), survey_take_target, survey);
+    targets_each(node->targets, tenant, instant_timers_now(), survey_take_target, survey);
     for (size_t i = 0; node_broker_status(node, i, &status); i++) {
         char origin[300];
         const int size = snprintf(origin, sizeof(origin), "%s://%s", status.scheme, status.name);

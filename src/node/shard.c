@@ -7,6 +7,7 @@
 
 #include "node/feed.h"
 #include "node/measure.h"
+#include "node/node_advance.h"
 #include "node/node_deliveries.h"
 #include "node/node_replica.h"
 #include "node/node_state.h"
@@ -39,6 +40,7 @@ static void shard_handle(struct shard *shard, struct partition *partition,
 {
     struct engine *engine = partition->engine ? shard_engine(shard, partition) : NULL;
 
+    shard->moves += kind != PARTITION_REQUESTS;
     switch (kind) {
     case PARTITION_COMMITS:
         engine_committed(engine, list_item(message, struct storage_batch, link));
@@ -91,7 +93,10 @@ static void shard_take_rings(struct shard *shard)
 
 static void shard_take_in(struct shard *shard)
 {
+    if (shard->node->advance)
+        shard->round = node_advance_round(shard->node->advance);
     shard->now = node_clock_now(&shard->node->clock);
+    shard->timers_at = instant_timers_now();
     shard->turn_at = instant_now();
     shard_take_rings(shard);
     shard_queue_take_in(shard);
@@ -145,17 +150,20 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
         if (shard_cluster_is_leaving(node, shard->partitions[i]))
             continue;
         while ((batch = engine_take_batch(engine))) {
+            shard->moves++;
             list_init(&batch->link);
             list_push(ret_batches, &batch->link);
         }
         struct engine_read *read;
         while ((read = engine_take_read(engine))) {
+            shard->moves++;
             shard_cluster_count_read(node, read, 1);
             list_push(&reads, &read->link);
         }
         struct delivery *delivery;
         while (shard_may_deliver(node, shard->partitions[i]) &&
                (delivery = engine_take_delivery(engine))) {
+            shard->moves++;
             delivery->handed_us = now_us;
             delivery->valid_until_ns = node_replica_valid_until(node, shard->partitions[i]->index);
             list_push(node_replica_takes(node, delivery) ? &once : &deliveries, &delivery->link);
@@ -271,6 +279,30 @@ static void shard_report(struct shard *shard, bool is_draining)
     shard->is_stale = !report.is_ready;
 }
 
+/* Tells the virtual clock how far the shard has come, and when it will do something again. */
+static void shard_report_progress(struct shard *shard)
+{
+    struct node_advance_shard report = {
+        .round = shard->round,
+        .moves = shard->moves,
+        .next = wall_min(shard_wake_at(shard), shard_queue_lease_end(shard)),
+        .is_settled = shard_cluster_is_ready(shard) && !mailbox_has_news(&shard->rings) &&
+                      !mailbox_has_news(&shard->workers)};
+
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        const struct engine *engine = shard->partitions[i]->engine;
+        const struct engine_progress progress = engine_progress(engine);
+
+        report.is_settled = report.is_settled && engine_is_settled(engine);
+        report.counts.fired += progress.fired;
+        report.counts.delivered += progress.delivered;
+        report.counts.failed += progress.failed;
+        report.counts.other += progress.other;
+        report.counts.live += progress.live;
+    }
+    node_advance_report(shard->node->advance, shard->index, &report);
+}
+
 /* ---- turns ---- */
 
 static bool shard_is_idle(const struct shard *shard)
@@ -310,6 +342,8 @@ static uint64_t shard_wait_ns(struct event_task *task)
     if (shard->is_stale && wait_ns > REPORT_NS)
         wait_ns = REPORT_NS;
     uint64_t now_us = node_clock_now_us(&shard->node->clock);
+    if (clock_is_virtual()) /* whoever moves the clock wakes the thread */
+        return wake_at.ms <= now_us / 1000 ? 0 : wait_ns;
     /* the alarm follows the machine's clock */
     const bool has_alarm =
         wake_at.ms > (now_us + CLOCK_STEP_US) / 1000 && !atomic_load(&shard->node->clock.is_held);
@@ -339,6 +373,8 @@ static void shard_turn(struct event_task *task)
     shard_queue_turn(shard);
     shard_send_off_and_commit(shard);
     shard_cluster_turn(shard);
+    if (shard->node->advance)
+        shard_report_progress(shard);
     if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
         shard->reported.ns == 0)
         shard_report(shard, is_draining);

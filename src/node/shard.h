@@ -34,6 +34,8 @@ struct shard {
     struct queue_heads *heads;
     struct wall now, advanced_at; /* wall time of this turn, and of the last */
     struct instant turn_at;       /* time of this turn */
+    struct instant timers_at;     /* time of this turn, by the clock of timers */
+    uint64_t round, moves;        /* see node_advance.h */
     struct instant reported;
     bool is_stale; /* whether there were turns since the last report */
     /* in a cluster: whether all copies have once been read up to the ends of their logs */

@@ -35,7 +35,7 @@ bool shard_queue_create(struct shard *shard, const uint8_t *secret)
 {
     const size_t count = shard->node->partition_count;
 
-    shard->queue = queue_create(secret, shard->index, instant_now());
+    shard->queue = queue_create(secret, shard->index, instant_timers_now());
     shard->heads = calloc(1, sizeof(*shard->heads) + count * sizeof(struct wall));
     return shard->queue && shard->heads;
 }
@@ -48,7 +48,7 @@ void shard_queue_destroy(struct shard *shard)
 
 void shard_queue_submit(struct shard *shard, struct node_queue_request *request)
 {
-    queue_submit(shard->queue, shard->turn_at, &request->queue);
+    queue_submit(shard->queue, shard->timers_at, &request->queue);
 }
 
 void shard_queue_take_in(struct shard *shard)
@@ -259,7 +259,7 @@ static void shard_queue_give(struct shard *shard, int items_max)
     while (items_max-- > 0 && (queue_wants(shard->queue, &name) || shard_queue_serve_next(shard))) {
         if (!queue_wants(shard->queue, &name))
             continue;
-        queue_give(shard->queue, shard->turn_at, shard_queue_pull(shard, name));
+        queue_give(shard->queue, shard->timers_at, shard_queue_pull(shard, name));
     }
     shard_queue_heads_forget(shard);
     shard_queue_take_replies(shard);
@@ -267,7 +267,7 @@ static void shard_queue_give(struct shard *shard, int items_max)
 
 void shard_queue_turn(struct shard *shard)
 {
-    queue_advance(shard->queue, shard->turn_at);
+    queue_advance(shard->queue, shard->timers_at);
     shard_queue_take_ended(shard);
     shard_queue_take_recorded(shard);
     shard_queue_take_woken(shard);
@@ -287,7 +287,7 @@ void shard_queue_settle(struct shard *shard)
     struct bytes name;
 
     while (queue_wants(shard->queue, &name))
-        queue_give(shard->queue, shard->turn_at, shard_queue_pull(shard, name));
+        queue_give(shard->queue, shard->timers_at, shard_queue_pull(shard, name));
     shard_queue_heads_forget(shard);
     shard_queue_take_ended(shard);
     shard_end_turns(shard);
@@ -301,11 +301,24 @@ void shard_queue_drain(struct shard *shard)
     queue_return_all(shard->queue);
 }
 
+struct wall shard_queue_lease_end(const struct shard *shard)
+{
+    const struct instant now = instant_timers_now(), at = queue_wake_at(shard->queue);
+
+    /* rounded up, because the lease has not ended a moment before */
+    return at.ns == UINT64_MAX
+               ? WALL_NEVER
+               : wall_add(wall_now(), (instant_since_ns(now, at) + 999999) / 1000000);
+}
+
 uint64_t shard_queue_wait_ns(struct shard *shard, struct instant now)
 {
     struct node *node = shard->node;
     struct instant at = queue_wake_at(shard->queue);
     struct bytes name;
+
+    if (clock_is_virtual()) /* leases end when the clock has been moved */
+        at = (struct instant){at.ns <= instant_timers_now().ns ? 0 : UINT64_MAX};
 
     if (queue_wants(shard->queue, &name) || queue_board_has_work(node->board, shard->index))
         return 0;

@@ -25,6 +25,9 @@ void shard_queue_settle(struct shard *shard);
 /* Gives everything back at a stop. */
 void shard_queue_drain(struct shard *shard);
 
+/* Returns the time at which the next lease ends; WALL_NEVER if there is none. */
+struct wall shard_queue_lease_end(const struct shard *shard);
+
 /* Returns how long it has nothing to do, if nothing arrives. */
 uint64_t shard_queue_wait_ns(struct shard *shard, struct instant now);
 

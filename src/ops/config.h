@@ -129,6 +129,8 @@ enum config_log_level {
     FIELD(U32, shards, "1", 0, 64,                                                                \
           "threads, each with its partitions and connections; 0: as many as cores; at most "      \
           "`partitions`")                                                                         \
+    FIELD(TEXT, clock, "real", 4, 48,                                                             \
+          "real; for tests virtual, or virtual=2027-01-01T00:00Z; see testing.md")                \
     FIELD(DURATION, window, "10s", 100, DAY_MS,                                                   \
           "how far ahead timers are kept in memory; later timers are on disk only")               \
     FIELD(BYTES, near_bytes_max, "256M", MIB, 1024 * GIB,                                         \

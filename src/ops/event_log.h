@@ -57,7 +57,8 @@ struct event_log_line {
     char text_[EVENT_LOG_LINE_SIZE];
 };
 
-/* Initializes a log that drops events above `level_max`. `now` is a clock, such as wall_now. */
+/* Initializes a log that drops events above `level_max`. `now` is a clock, such as
+ * wall_machine_now. */
 void event_log_init(struct event_log *log, FILE *file, enum event_log_level level_max,
                     struct wall (*now)(void));
 

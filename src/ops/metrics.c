@@ -116,7 +116,7 @@ void metrics_observe_traced_us(struct metrics *metrics, enum histogram histogram
         &metrics->histograms[histogram].exemplars[metrics_bucket_of(us)];
     if (!metrics_exemplar_enter(exemplar))
         return;
-    exemplar->at = wall_now();
+    exemplar->at = wall_machine_now();
     exemplar->us = us;
     exemplar->trace_high = trace->trace_high;
     exemplar->trace_low = trace->trace_low;

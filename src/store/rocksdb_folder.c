@@ -94,6 +94,7 @@ static bool rocksdb_folder_is_known(const char *name)
         FOLDER_DAMAGED_NAME,
         FOLDER_BACKUP_NAME "*",
         FOLDER_PARTIAL_NAME "*",
+        FOLDER_CLOCK_NAME "*",
         "CURRENT*",
         "MANIFEST-*",
         "IDENTITY*",

@@ -27,6 +27,7 @@
 #define FOLDER_DAMAGED_NAME  "damaged" /* copies of tables with damaged blocks */
 #define FOLDER_BACKUP_NAME   "BACKUP-" /* notes of backups, node/backup_record.h */
 #define FOLDER_PARTIAL_NAME  "PARTIAL-"
+#define FOLDER_CLOCK_NAME    "CLOCK" /* the time of a virtual clock, node/clock_mark.h */
 
 #define FOLDER_NAME_SIZE 64 /* maximum name of a RocksDB file, with its NUL */
 

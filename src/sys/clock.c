@@ -1,6 +1,8 @@
 /* clock.c - reads the wall clock and the monotonic clock. */
 #include "sys/clock.h"
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <sys/timerfd.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -8,6 +10,12 @@
 /* Latest alarm in seconds since 1970. The kernel counts nanoseconds in 63 bits, which end in
  * 2262. */
 #define ALARM_S_END UINT64_C(9000000000)
+
+/* The virtual clock. Like the machine's clocks it is one for the whole process. */
+static struct {
+    _Atomic uint64_t now_ms; /* virtual time; 0 if timers have the machine's */
+    uint64_t start_ms;       /* virtual time at which the process started */
+} clock_virtual;
 
 static struct timespec clock_read(clockid_t clock)
 {
@@ -24,10 +32,22 @@ struct wall wall_now(void)
 
 struct wall wall_coming(void)
 {
-    return (struct wall){wall_now_us() / 1000 + 1};
+    return (struct wall){wall_now_us() / 1000 + !clock_is_virtual()};
 }
 
 uint64_t wall_now_us(void)
+{
+    const uint64_t virtual_ms = atomic_load(&clock_virtual.now_ms);
+
+    return virtual_ms ? virtual_ms * 1000 : wall_machine_now_us();
+}
+
+struct wall wall_machine_now(void)
+{
+    return (struct wall){wall_machine_now_us() / 1000};
+}
+
+uint64_t wall_machine_now_us(void)
 {
     struct timespec now = clock_read(CLOCK_REALTIME);
 
@@ -58,6 +78,16 @@ struct instant instant_boot_now(void)
     return (struct instant){(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec};
 }
 
+struct instant instant_timers_now(void)
+{
+    const uint64_t virtual_ms = atomic_load(&clock_virtual.now_ms);
+
+    if (!virtual_ms)
+        return instant_now();
+    /* a second more, because an instant of 0 means none */
+    return (struct instant){(virtual_ms - clock_virtual.start_ms + 1000) * 1000000};
+}
+
 struct wall instant_wall(struct instant instant)
 {
     struct wall now =
@@ -65,7 +95,30 @@ struct wall instant_wall(struct instant instant)
          * passed. */
         wall_now();
 
-    return wall_add(now, instant_since_ns(instant_now(), instant) / 1000000);
+    return wall_add(now, instant_since_ns(instant_timers_now(), instant) / 1000000);
+}
+
+void clock_start_virtual(struct wall at)
+{
+    assert(at.ms > 0);
+    clock_virtual.start_ms = at.ms;
+    atomic_store(&clock_virtual.now_ms, at.ms);
+}
+
+bool clock_is_virtual(void)
+{
+    return atomic_load(&clock_virtual.now_ms) != 0;
+}
+
+void clock_move_virtual(struct wall to)
+{
+    assert(clock_is_virtual() && to.ms >= wall_now().ms && to.ms <= clock_virtual_end().ms);
+    atomic_store(&clock_virtual.now_ms, to.ms);
+}
+
+struct wall clock_virtual_end(void)
+{
+    return wall_add((struct wall){clock_virtual.start_ms}, CLOCK_VIRTUAL_MS_MAX);
 }
 
 struct timespec instant_timespec(struct instant instant)

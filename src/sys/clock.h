@@ -1,7 +1,11 @@
 /*
- * clock.h - the service's only sight of the machine's clocks.
+ * clock.h - the service's only sight of the machine's clocks, and of the time of timers.
  *
- * Threads    Any.
+ * Timers have a time of their own: wall_now and instant_timers_now. It is the machine's, or with a
+ * virtual clock one that stands until it is moved. Time-outs of sockets and files, signatures, the
+ * log and figures have the machine's time in either case: instant_now and wall_machine_now.
+ *
+ * Threads    Any, except that clock_start_virtual comes before other threads.
  */
 #ifndef TICKWHEEL_SYS_CLOCK_H
 #define TICKWHEEL_SYS_CLOCK_H
@@ -12,14 +16,18 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Returns CLOCK_REALTIME, which can step. */
+/* Returns the time of timers: CLOCK_REALTIME, which can step, or the virtual time. */
 struct wall wall_now(void);
 
-/* Returns the wall time rounded up to the next millisecond. Delays count from here, so that a timer
- * is not early even by a clock with a higher resolution. */
+/* Returns CLOCK_REALTIME, also beside a virtual clock. */
+struct wall wall_machine_now(void);
+uint64_t wall_machine_now_us(void);
+
+/* Returns the time of timers rounded up to the next millisecond. Delays count from here, so that a
+ * timer is not early even by a clock with a higher resolution. A virtual clock has none. */
 struct wall wall_coming(void);
 
-/* Returns the wall time in microseconds since 1970, for measuring lateness. */
+/* Returns the time of timers in microseconds since 1970, for measuring lateness. */
 uint64_t wall_now_us(void);
 
 /* What the kernel knows about the wall clock: whether a time service adjusts it, and the estimated
@@ -38,9 +46,31 @@ struct instant instant_now(void);
  * that of instant_now. */
 struct instant instant_boot_now(void);
 
-/* Returns the wall time at that instant, provided that the wall clock does not step; it may be a
- * moment too early. For a past instant, returns the present time. */
+/* Returns the instant in the time of timers, by which leases and breakers end: that of instant_now,
+ * or the virtual time since the start of the process. */
+struct instant instant_timers_now(void);
+
+/* Returns the time of timers at an instant of instant_timers_now, provided that the wall clock does
+ * not step; it may be a moment too early. For a past instant, returns the present time. */
 struct wall instant_wall(struct instant instant);
+
+/* ---- the virtual clock ---- */
+
+/* Limit of the time that passes on a virtual clock in one run, in milliseconds: 500 years of 365
+ * days. Instants count nanoseconds in 64 bits. */
+#define CLOCK_VIRTUAL_MS_MAX (UINT64_C(500) * 365 * 24 * 3600 * 1000)
+
+/* Makes the time of timers virtual: it stands at `at`, which is later than 1970. */
+void clock_start_virtual(struct wall at);
+bool clock_is_virtual(void);
+
+/* Moves the virtual time. One thread at a time; never back, nor beyond the limit. */
+void clock_move_virtual(struct wall to);
+
+/* Returns the latest time to which the virtual clock of this run can move. */
+struct wall clock_virtual_end(void);
+
+/* ---- waiting ---- */
 
 /* Converts the instant for system calls with a deadline on CLOCK_MONOTONIC. */
 struct timespec instant_timespec(struct instant instant);

@@ -91,6 +91,33 @@ static void knows_whether_the_clock_is_synchronised(void **state)
         assert_in_range(sync.error_us, 0, 16000000); /* beyond it the kernel says that it is not */
 }
 
+/* The last test, because a process does not go back to the machine's time. */
+static void a_virtual_clock_stands_until_it_is_moved(void **state)
+{
+    const struct wall start = {UINT64_C(1798761600000)}; /* 2027-01-01T00:00:00Z */
+    const uint64_t machine_us = wall_machine_now_us();
+    const struct instant machine = instant_now();
+
+    (void)state;
+    assert_false(clock_is_virtual());
+    clock_start_virtual(start);
+    assert_true(clock_is_virtual());
+    const struct instant begin = instant_timers_now();
+    assert_int_equal(wall_now().ms, start.ms);
+    assert_int_equal(wall_now_us(), start.ms * 1000);
+    assert_int_equal(wall_coming().ms, start.ms); /* it has no parts of a millisecond */
+    assert_int_equal(instant_wall(instant_add_ms(begin, 30000)).ms, start.ms + 30000);
+    clock_move_virtual(wall_add(start, 86400000));
+    assert_int_equal(wall_now().ms, start.ms + 86400000);
+    assert_int_equal(instant_since_ns(begin, instant_timers_now()), UINT64_C(86400000000000));
+    clock_move_virtual(clock_virtual_end());
+    assert_int_equal(wall_now().ms, start.ms + UINT64_C(15768000000000)); /* 500 * 365 days */
+    assert_int_equal(instant_since_ns(begin, instant_timers_now()), UINT64_C(15768000000000000000));
+    assert_true(wall_machine_now_us() >= machine_us && instant_now().ns >= machine.ns);
+    assert_in_range(wall_machine_now_us() - machine_us, 0, 600000000);
+    assert_in_range(instant_since_ns(machine, instant_now()), 0, UINT64_C(600000000000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +127,7 @@ int main(void)
         cmocka_unit_test(instants_never_run_back),
         cmocka_unit_test(instants_are_nanoseconds),
         cmocka_unit_test(an_instant_is_not_shown_later_than_it_is),
+        cmocka_unit_test(a_virtual_clock_stands_until_it_is_moved),
     };
 
     return cmocka_run_group_tests_name("clock", tests, NULL, NULL);

@@ -34,6 +34,7 @@ PARAMETERS = {"id": NOWHERE, "key": "k", "name": "q", "target": "http:%2F%2F127.
               "node": "1"}
 TIMER = {"after": "1h", "target": TARGET}
 BODIES = {
+    "advanceClock": {"by": "1s"},
     "createTimer": TIMER,
     "createTimers": json.dumps(TIMER) + "\n",
     "putTimer": TIMER,

@@ -58,7 +58,7 @@ void admin_backup(struct call *call)
     call->state = backup;
     backup->call = call;
     backup->node.done = admin_answer_backup;
-    backup->node.at = wall_now();
+    backup->node.at = wall_machine_now();
     enum error_code code = node_backup_start(call->api->options.node, &backup->node);
     if (code)
         call_answer_error(call, code, admin_detail_of(code));

@@ -76,7 +76,7 @@ void figures_get(struct call *call)
                                            .parameters_max = FIGURES_PARAMETERS_MAX,
                                            .take = figures_take_window};
     enum figures_window window = FIGURES_HOUR;
-    const struct wall now = wall_now();
+    const struct wall now = wall_machine_now();
     struct figures_point *points;
     struct buffer body;
 

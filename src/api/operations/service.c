@@ -2,7 +2,9 @@
 #include "api/core/call.h"
 
 #include "base/json_write.h"
+#include "calendar/rfc3339.h"
 #include "http/field.h"
+#include "sys/clock.h"
 
 #include <stdlib.h>
 
@@ -27,6 +29,10 @@ void service_readyz(struct call *call)
     if (health.is_ready) {
         json_put_text(&response.body, "status", "ready");
         json_put_some(&response.body, "detail", bytes_of(health.detail));
+        if (clock_is_virtual()) {
+            json_put_text(&response.body, "clock", "virtual");
+            rfc3339_put(&response.body, "now", wall_now());
+        }
     } else {
         /* This is none of the service's errors, so the type is HTTP's own (RFC 9457, 4.2.1). */
         response.status = 503;

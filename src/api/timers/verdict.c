@@ -165,6 +165,8 @@ static void verdict_answer(struct call *call, const char *reason, const struct v
     buffer_init(&body);
     json_open(&body, NULL, '{');
     rfc3339_put(&body, "now", now);
+    if (clock_is_virtual())
+        json_put_text(&body, "clock", "virtual");
     call_put_node(call, &body);
     const bool is_late = verdict_append_lines(call->api->options.node, lines, count, now, &body);
     json_put_text(&body, "state", *reason ? "unready" : is_late ? "late" : "on-time");
