@@ -266,7 +266,8 @@ enum cli_exit receive_run(struct cli *cli)
 static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child *ret_daemon)
 {
     const char *data = cli_flag(cli, CLI_FLAG_DATA), *port = cli_flag(cli, CLI_FLAG_PORT);
-    char path[PATH_MAX], folder[PATH_MAX], number[16];
+    const char *given = cli_flag(cli, CLI_FLAG_CLOCK);
+    char path[PATH_MAX], folder[PATH_MAX], number[16], clock[64];
     struct error error;
     char *arguments[] = {path,
                          (char[]){"--data-folder"},
@@ -275,10 +276,13 @@ static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child 
                          number,
                          (char[]){"--webhook-allow"},
                          (char[]){"127.0.0.0/8,::1/128"},
+                         (char[]){"--clock"},
+                         clock,
                          NULL};
 
     snprintf(folder, sizeof(folder), "%s", data ? data : "./data");
     snprintf(number, sizeof(number), "%s", port ? port : "8463");
+    snprintf(clock, sizeof(clock), "%s", given ? given : "real");
     daemon_program_find(path, sizeof(path));
     if (process_start(arguments, environ, PROCESS_IS_BOUND, ret_daemon, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
