@@ -15,7 +15,7 @@ import {schedules} from "./schedules.js";
 import {firstSteps} from "./start.js";
 import {timer} from "./timer.js";
 import {timers} from "./timers.js";
-import {ZONES, setZone, zoneChoice} from "./times.js";
+import {ZONES, dateOf, setClock, setZone, zoneChoice} from "./times.js";
 
 /** The overview; that of a daemon without timers begins with the first steps. */
 async function overview(context) {
@@ -163,7 +163,10 @@ async function watchHealth() {
   let text = "ready", kind = "good";
   try {
     const response = await fetch(urlOf("/readyz"), {cache: "no-store", signal: AbortSignal.timeout(HEALTH_MS_MAX)});
-    if (!response.ok) [text, kind] = [(await response.json()).detail || "not ready", "bad"];
+    const {detail, now: stands} = await response.json();
+    setClock(stands);
+    if (!response.ok) [text, kind] = [detail || "not ready", "bad"];
+    else if (stands) text = `ready, virtual clock at ${dateOf(stands)}`;
   } catch {
     [text, kind] = [AWAY, "bad"];
   }

@@ -4,7 +4,7 @@ import {curlOf, get, mayChange, query} from "./api.js";
 import {pausedOf, queueButtons, targetButtons} from "./hold.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {bytes, curl, h, keyOf, number, sorter, table, tell, when, words} from "./parts.js";
+import {bytes, curl, h, keyOf, nowMs, number, sorter, table, tell, when, words} from "./parts.js";
 import {paged} from "./timers.js";
 
 // Leases, workers and breakers change without an event, and pauses end without one.
@@ -83,7 +83,7 @@ function breakerOf(row) {
   const flows = h("span", {title: "Its breaker is closed"}, failures ? "still tried" : "deliveries flow");
   if (breaker === "closed") return failures ? h("span", {}, flows, ", ", toFailures(row, `${number(failures)} failed in a row`)) : flows;
   return h("span", {}, h("span", {title: `Its breaker is ${breaker}`}, toFailures(row, `left alone, ${number(failures)} failed in a row`)),
-           ...(Date.parse(triedAt) > Date.now() + 1000 ? ["; tried again at ", when(triedAt)] : ["; tried again now"]));
+           ...(Date.parse(triedAt) > nowMs() + 1000 ? ["; tried again at ", when(triedAt)] : ["; tried again now"]));
 }
 
 /** The paths of a host that are left alone, while the host itself is called. */

@@ -4,7 +4,7 @@ import {h, words} from "./element.js";
 import {patch} from "./morph.js";
 
 export {h, words} from "./element.js";
-export {age, dateOf, duration, when, whenIn, zone} from "./times.js";
+export {age, dateOf, duration, nowMs, when, whenIn, zone} from "./times.js";
 
 export function number(value) {
   return value === undefined || value === null ? "–" : Math.round(value).toLocaleString("en");

@@ -5,7 +5,7 @@ import {changed, eventsOf, labelsOf, payloadText} from "./change.js";
 import {isOver, lifeLine} from "./life.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, ask, chip, confirmed, curl, definitions, duration, field, h, idOf, number, shortId, table, tell, when} from "./parts.js";
+import {action, ask, chip, confirmed, curl, definitions, duration, field, h, idOf, nowMs, number, shortId, table, tell, when} from "./parts.js";
 import {scheduleWords} from "./recurrence.js";
 
 /** The stages of a delivery that was late, as parts of a bar. */
@@ -98,7 +98,7 @@ async function nextFirings(timer, why, signal) {
   const reason = heldBy(timer, why);
   const first = timer.state === "paused" ? timer.paused.until : why.next;
   if (reason && !first) return place(h("p", {}, `None while ${reason}.`));
-  const isHeld = reason && Date.parse(first) > Math.max(Date.parse(timer.due), Date.now()) + 1000;
+  const isHeld = reason && Date.parse(first) > Math.max(Date.parse(timer.due), nowMs()) + 1000;
   const given = schedule.cron ? {cron: schedule.cron, timezone: schedule.timezone, dst: schedule.dst}
                               : {every: schedule.every, at: timer.due};
   const asked = query({...given, until: schedule.until, after: isHeld ? first : undefined, n: isHeld ? 4 : 5});

@@ -31,6 +31,16 @@ function zoneFor(own) {
   return choice === "timer" && own && isKnown(own) ? own : zone;
 }
 
+let virtual = null; // the time of a virtual clock, in milliseconds
+
+/** Takes the time of a virtual clock, which stands; undefined if the clock is real. */
+export function setClock(text) {
+  virtual = text ? Date.parse(text) : null;
+}
+
+/** The time of timers, in milliseconds. */
+export const nowMs = () => virtual ?? Date.now();
+
 const DAY_MS = 86400000;
 const FAR_MS = 10 * DAY_MS;
 const DAY = {weekday: "short", day: "numeric", month: "short"};
@@ -41,7 +51,7 @@ const dayOf = (at, timeZone) => formatOf(timeZone, DAY).format(at).replace(",", 
 
 /** A time in words: its clock alone today, with its day and weekday otherwise, and with its year in another one. */
 export function dateOf(text, own) {
-  const at = new Date(text), now = new Date(), timeZone = zoneFor(own);
+  const at = new Date(text), now = new Date(nowMs()), timeZone = zoneFor(own);
   const shown = formatOf(timeZone, timeZone === zone ? CLOCK : {...CLOCK, timeZoneName: "short"}).format(at);
   const isThisYear = yearOf(at, timeZone) === yearOf(now, timeZone);
   if (isThisYear && dayOf(at, timeZone) === dayOf(now, timeZone)) return shown;
@@ -94,7 +104,7 @@ export function timeIn(text) {
   const distance = /^(-?)((?:\d+[wdhms])+)$/.exec(given);
   if (distance) {
     const ms = [...distance[2].matchAll(/(\d+)([wdhms])/g)].reduce((sum, [, count, unit]) => sum + count * UNIT_MS[unit], 0);
-    return new Date(Date.now() + (distance[1] ? -ms : ms)).toISOString();
+    return new Date(nowMs() + (distance[1] ? -ms : ms)).toISOString();
   }
   const at = /^\d{4}-\d\d-\d\d$/.test(given) ? new Date(`${given}T00:00`) : new Date(given);
   if (!/^\d{4}-/.test(given) || Number.isNaN(at.getTime())) throw new Error(`${given} is no time: 2026-11-20 23:59 or 2h is one.`);
@@ -102,7 +112,7 @@ export function timeIn(text) {
 }
 
 function far(at) {
-  let ms = at - Date.now();
+  let ms = at - nowMs();
   if (Math.abs(ms) < 1000) return "now";
   if (Math.abs(ms) > FAR_MS) ms -= ms % DAY_MS; // hours do not matter
   return ms >= 0 ? `in ${duration(ms)}` : `${duration(-ms)} ago`;
