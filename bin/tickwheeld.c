@@ -7,6 +7,7 @@
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
 #include "delivery/signatures.h"
+#include "delivery/token_issuer.h"
 #include "given_up_log.h"
 #include "target_log.h"
 #include "http/server.h"
@@ -186,10 +187,10 @@ static void log_sender_reload(void *context, const char *what, enum error_code c
 {
     const struct service *service = context;
     const struct config *config = service->config;
-    const bool is_of_files =
-        strcmp(what, "webhooks") == 0
-            ? *config->webhook_secret_file != '\0' || *config->webhook_ca_file != '\0'
-            : *config->broker_connections_file != '\0';
+    const bool is_of_files = strcmp(what, "webhooks") == 0
+                                 ? *config->webhook_secret_file || *config->webhook_ca_file ||
+                                       *config->webhook_token_keys_file
+                                 : *config->broker_connections_file != '\0';
 
     if (code || is_of_files)
         log_reload(service, what, code, error);
@@ -755,6 +756,28 @@ static enum error_code check_access(const struct config *config, struct error *r
     return code;
 }
 
+/* Checks the settings of the tokens that webhooks carry. */
+static enum error_code check_tokens(const struct config *config, struct error *ret_error)
+{
+    const struct token_issuer_options options = {.issuer = config->webhook_token_issuer,
+                                                 .keys_file = config->webhook_token_keys_file};
+    const struct bytes name = bytes_of(options.issuer);
+    struct token_issuer *issuer = NULL;
+
+    if (!*options.issuer && !*options.keys_file)
+        return ERROR_NONE;
+    if (!*options.issuer || !*options.keys_file)
+        return error_set(ret_error, ERROR_INVALID, "%s: set %s too",
+                         *options.issuer ? "webhook_token_issuer" : "webhook_token_keys_file",
+                         *options.issuer ? "webhook_token_keys_file" : "webhook_token_issuer");
+    if (!bytes_has_prefix(name, BYTES("https://")) && !bytes_has_prefix(name, BYTES("http://")))
+        return error_set(ret_error, ERROR_INVALID,
+                         "webhook_token_issuer: it is a URL that begins with https://");
+    const enum error_code code = token_issuer_create(&options, &issuer, ret_error);
+    token_issuer_destroy(issuer);
+    return code;
+}
+
 /* Checks the settings beyond the limits in their table. */
 static enum error_code check(const struct config *config, struct error *ret_error)
 {
@@ -769,6 +792,9 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     signatures_destroy(signatures);
     if (code)
         return error_set(ret_error, code, "webhook_secret: %s", cause.text);
+    code = check_tokens(config, ret_error);
+    if (code)
+        return code;
     code = brokers_check_settings(config->broker_connections, config->cluster_brokers,
                                   broker_backends, &cause);
     if (code)

@@ -34,7 +34,7 @@ import pages
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #: Operations that no client has: pages and documents, and other paths of calls by key.
-OTHERS = re.compile(r"/(v1/key/.*|ui.*|openapi.*|problems/.*)?")
+OTHERS = re.compile(r"/(v1/key/.*|ui.*|openapi.*|problems/.*|\.well-known/.*)?")
 PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found"),
             "not-ready": (503, "about:blank")}
 

@@ -65,3 +65,20 @@ void base64_append(struct buffer *out, struct bytes bytes)
     }
     out->size += groups * 4;
 }
+
+void base64_append_url(struct buffer *out, struct bytes bytes)
+{
+    const size_t start = out->size;
+
+    base64_append(out, bytes);
+    if (buffer_failed(out))
+        return;
+    while (out->size > start && out->data[out->size - 1] == '=')
+        out->size--;
+    for (size_t i = start; i < out->size; i++) {
+        if (out->data[i] == '+')
+            out->data[i] = '-';
+        else if (out->data[i] == '/')
+            out->data[i] = '_';
+    }
+}

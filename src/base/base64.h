@@ -22,4 +22,7 @@ bool base64_decode(struct bytes text, void *to, size_t *ret_size);
 
 void base64_append(struct buffer *out, struct bytes bytes);
 
+/* Like base64_append, with - and _ for + and /, and without padding (RFC 4648, section 5). */
+void base64_append_url(struct buffer *out, struct bytes bytes);
+
 #endif

@@ -58,6 +58,26 @@ static void test_vectors(void **state)
     base64_test_assert_same(BYTES("\xfb\xff\xbf"), "+/+/");
 }
 
+/* The bytes whose text has both characters that are not of a URL; each padding. */
+static void test_base64_url(void **state)
+{
+    static const char *const wanted[] = {"-_-_", "-_8", "-w", ""};
+    static const struct bytes bytes = {"\xfb\xff\xbf", 3};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct buffer buffer;
+
+        buffer_init(&buffer);
+        buffer_append_text(&buffer, "+/=");
+        base64_append_url(&buffer, (struct bytes){bytes.data, bytes.size - i});
+        buffer_append(&buffer, "", 1);
+        assert_memory_equal(buffer.data, "+/=", 3);
+        assert_string_equal(buffer.data + 3, wanted[i]);
+        buffer_deinit(&buffer);
+    }
+}
+
 static void test_base64_bad(void **state)
 {
     static const char *const texts[] = {
@@ -130,9 +150,8 @@ static void test_base64_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_base64_bad),
-        cmocka_unit_test(test_one_text),
+        cmocka_unit_test(test_vectors),       cmocka_unit_test(test_base64_url),
+        cmocka_unit_test(test_base64_bad),    cmocka_unit_test(test_one_text),
         cmocka_unit_test(test_base64_random),
     };
 

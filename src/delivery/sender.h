@@ -90,6 +90,10 @@ void senders_reload(struct senders *senders, const struct config *config, sender
 void senders_drain(struct senders *senders);
 void senders_stop(struct senders *senders);
 
+/* Appends the public keys of the tokens of webhooks, as a JWK set. `self` is that of TARGET_HTTPS.
+ * May be called from any thread. */
+void sender_webhook_append_key_set(void *self, struct buffer *out);
+
 /* Returns `ret_self` of the sender of this kind. */
 void *senders_find(const struct senders *senders, enum target_kind kind);
 

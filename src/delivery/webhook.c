@@ -49,7 +49,8 @@
 /* Settings that a reload replaces. */
 struct webhook_trust {
     struct signatures *signatures;
-    int ca_fd; /* copy of the file of certificates; -1 if the system's are used */
+    struct token_issuer *issuer; /* NULL if webhooks carry no tokens */
+    int ca_fd;                   /* copy of the file of certificates; -1 if the system's are used */
 };
 
 struct webhook {
@@ -63,6 +64,8 @@ struct webhook {
     struct list stop_message;
     /* settings for the thread to apply; NULL if there are none */
     struct webhook_trust *_Atomic reload;
+    pthread_mutex_t lock;
+    struct buffer key_set; /* public keys of tokens, as JSON; under `lock` */
     /* Fields of the webhook thread. */
     CURLM *multi;
     struct webhook_direct *direct;
@@ -373,12 +376,14 @@ static void webhook_trust_free(struct webhook_trust *trust)
     if (!trust)
         return;
     signatures_destroy(trust->signatures);
+    token_issuer_destroy(trust->issuer);
     if (trust->ca_fd >= 0)
         close(trust->ca_fd);
     free(trust);
 }
 
 static enum error_code webhook_trust_load(const char *secrets, const char *ca_file,
+                                          const struct token_issuer_options *tokens,
                                           struct webhook_trust **ret_trust, struct error *ret_error)
 {
     struct webhook_trust *trust = calloc(1, sizeof(*trust));
@@ -394,6 +399,8 @@ static enum error_code webhook_trust_load(const char *secrets, const char *ca_fi
                          ca_file);
     if (!code)
         code = signatures_create(secrets ? secrets : "", &trust->signatures, ret_error);
+    if (!code && tokens->issuer)
+        code = token_issuer_create(tokens, &trust->issuer, ret_error);
     if (code)
         webhook_trust_free(trust);
     else
@@ -415,6 +422,8 @@ static bool webhook_trust_take(struct webhook *webhook, struct webhook_trust *tr
     }
     signatures_destroy(settings->signatures);
     settings->signatures = trust->signatures;
+    token_issuer_destroy(settings->issuer);
+    settings->issuer = trust->issuer;
     free(settings->ca_file);
     settings->ca_file = path;
     settings->trust++;
@@ -427,6 +436,30 @@ static bool webhook_trust_take(struct webhook *webhook, struct webhook_trust *tr
     webhook->ca_fds[0] = trust->ca_fd;
     free(trust);
     return true;
+}
+
+/* Shows the keys with which tokens will be signed, before they are. */
+static enum error_code webhook_show_keys(struct webhook *webhook, const struct webhook_trust *trust,
+                                         struct error *ret_error)
+{
+    struct buffer set;
+
+    buffer_init(&set);
+    if (trust->issuer)
+        token_issuer_append_set(trust->issuer, &set);
+    else
+        buffer_append_text(&set, "{\"keys\":[]}");
+    if (buffer_failed(&set)) {
+        buffer_deinit(&set);
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    }
+    pthread_mutex_lock(&webhook->lock);
+    const struct buffer before = webhook->key_set;
+    webhook->key_set = set;
+    pthread_mutex_unlock(&webhook->lock);
+    set = before;
+    buffer_deinit(&set);
+    return ERROR_NONE;
 }
 
 static void webhook_take_reload(struct webhook *webhook)
@@ -478,6 +511,9 @@ static void *webhook_run(void *context)
 static void webhook_free_settings(struct webhook *webhook)
 {
     signatures_destroy(webhook->settings.signatures);
+    token_issuer_destroy(webhook->settings.issuer);
+    buffer_deinit(&webhook->key_set);
+    pthread_mutex_destroy(&webhook->lock);
     free(webhook->settings.ca_file);
     free(webhook->settings.user_agent);
     free(webhook->settings.event_source);
@@ -522,10 +558,15 @@ static enum error_code webhook_copy_settings(struct webhook *webhook, struct err
     if (entropy_u64(&webhook->trace_high.state_) || entropy_u64(&webhook->trace_low.state_))
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
     struct webhook_trust *trust;
-    const enum error_code code =
-        webhook_trust_load(options->secrets, options->ca_file, &trust, ret_error);
-    if (!code && !webhook_trust_take(webhook, trust))
-        return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    enum error_code code =
+        webhook_trust_load(options->secrets, options->ca_file, &options->tokens, &trust, ret_error);
+    if (code)
+        return code;
+    code = webhook_show_keys(webhook, trust, ret_error);
+    if (code)
+        webhook_trust_free(trust);
+    else if (!webhook_trust_take(webhook, trust))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
     return code;
 }
 
@@ -602,6 +643,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     webhook->options = *options;
     webhook->wake_at = NEVER;
     webhook->ca_fds[0] = webhook->ca_fds[1] = -1;
+    pthread_mutex_init(&webhook->lock, NULL);
     list_init(&webhook->stop_message);
     list_init(&webhook->waiting);
     list_init(&webhook->unproven);
@@ -644,16 +686,28 @@ void webhook_post(struct webhook *webhook, struct list *deliveries)
 }
 
 enum error_code webhook_reload(struct webhook *webhook, const char *secrets, const char *ca_file,
-                               struct error *ret_error)
+                               const struct token_issuer_options *tokens, struct error *ret_error)
 {
     struct webhook_trust *trust;
-    const enum error_code code = webhook_trust_load(secrets, ca_file, &trust, ret_error);
+    enum error_code code = webhook_trust_load(secrets, ca_file, tokens, &trust, ret_error);
 
     if (code)
         return code;
+    code = webhook_show_keys(webhook, trust, ret_error);
+    if (code) {
+        webhook_trust_free(trust);
+        return code;
+    }
     webhook_trust_free(atomic_exchange(&webhook->reload, trust));
     mailbox_wake(&webhook->mailbox);
     return ERROR_NONE;
+}
+
+void webhook_append_key_set(struct webhook *webhook, struct buffer *out)
+{
+    pthread_mutex_lock(&webhook->lock);
+    buffer_append_bytes(out, buffer_bytes(&webhook->key_set));
+    pthread_mutex_unlock(&webhook->lock);
 }
 
 void webhook_stop(struct webhook *webhook)

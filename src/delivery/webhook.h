@@ -30,6 +30,7 @@
 
 #include "delivery/guard.h"
 #include "delivery/targets.h"
+#include "delivery/token_issuer.h"
 #include "engine/delivery.h"
 
 struct webhook_options {
@@ -39,6 +40,7 @@ struct webhook_options {
     struct targets *targets;   /* breakers of the targets; borrowed until stop */
     /* certificates to trust instead of the system's; NULL for the system's */
     const char *ca_file;
+    struct token_issuer_options tokens; /* `issuer` is NULL if webhooks carry no tokens */
     const char *user_agent;
     /* value of ce-source in CloudEvents; NULL if webhooks are not CloudEvents */
     const char *event_source;
@@ -70,10 +72,14 @@ enum error_code webhook_begin(struct webhook *webhook, struct error *ret_error);
 /* Takes the deliveries and empties the list. Does not wait. */
 void webhook_post(struct webhook *webhook, struct list *deliveries);
 
-/* Reads the file of certificates again, and applies the secrets. Later webhooks are signed with
- * them and use new connections. On an error nothing changes. May be called from any thread. */
+/* Reads the files of certificates and of the keys of tokens again, and applies the secrets. Later
+ * webhooks are signed with them and use new connections. On an error nothing changes. May be called
+ * from any thread. */
 enum error_code webhook_reload(struct webhook *webhook, const char *secrets, const char *ca_file,
-                               struct error *ret_error);
+                               const struct token_issuer_options *tokens, struct error *ret_error);
+
+/* Appends the public keys of tokens as a JWK set. May be called from any thread. */
+void webhook_append_key_set(struct webhook *webhook, struct buffer *out);
 
 /* Ends the thread, if it was started. Aborts transfers in flight and begins no more deliveries. All
  * come back as FAILED before this returns. */

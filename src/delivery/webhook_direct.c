@@ -268,6 +268,7 @@ static bool webhook_connection_build(struct webhook_connection *connection)
     const struct delivery *delivery = connection->delivery;
     const struct webhook_envelope envelope = {
         .signature = signatures_find(settings->signatures, delivery->timer->texts.tenant),
+        .issuer = settings->issuer,
         .event_source = settings->event_source,
         .now_s = wall_machine_now_us() / 1000000,
         .trace = webhook_request_trace(delivery->timer, settings->trace_high, settings->trace_low),

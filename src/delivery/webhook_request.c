@@ -9,7 +9,7 @@
 #include <strings.h>
 
 /* Number of the service's own headers, plus one entry that disables libcurl's "Expect". */
-#define HEADERS_FIXED 16
+#define HEADERS_FIXED 17
 
 /* Room for the names of these headers, their numbers, signatures and traces. */
 #define TEXT_FIXED_SIZE (1184 + SIGNATURE_TEXT_SIZE_MAX)
@@ -98,7 +98,7 @@ const char *webhook_request_method(const struct timer *timer)
 /* Reserves memory for all lines first, so that pointers to them stay valid. */
 static bool webhook_request_reserve(struct webhook_request *request,
                                     const struct timer_texts *texts,
-                                    const struct webhook_envelope *envelope)
+                                    const struct webhook_envelope *envelope, size_t token_size)
 {
     size_t source_size = envelope->event_source ? strlen(envelope->event_source) : 0;
     size_t count = HEADERS_FIXED + 1;
@@ -114,9 +114,9 @@ static bool webhook_request_reserve(struct webhook_request *request,
     }
     request->headers_count_ = 0;
     buffer_clear(&request->text_);
-    return buffer_reserve(&request->text_, TEXT_FIXED_SIZE + source_size + 3 * texts->key.size +
-                                               texts->content_type.size + texts->headers.size +
-                                               3 * count) != NULL;
+    return buffer_reserve(&request->text_, TEXT_FIXED_SIZE + source_size + token_size +
+                                               3 * texts->key.size + texts->content_type.size +
+                                               texts->headers.size + 3 * count) != NULL;
 }
 
 /* Begins a line with `start`; webhook_request_end() ends it. */
@@ -275,7 +275,14 @@ enum error_code webhook_request_build(struct webhook_request *request,
     const struct timer_texts *texts = &timer->texts;
     bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
 
-    if (!webhook_request_reserve(request, texts, envelope))
+    /* an "authorization" of the timer's own takes the place of the token */
+    const bool has_token = envelope->issuer && !webhook_request_has_own(timer, "authorization");
+    struct bytes token = {NULL, 0};
+    if (has_token)
+        token = token_issuer_find(envelope->issuer, texts->tenant, timer_target_origin(timer),
+                                  envelope->now_s);
+    if ((has_token && !token.size) ||
+        !webhook_request_reserve(request, texts, envelope, token.size))
         return ERROR_NO_MEMORY;
     char id[WEBHOOK_ID_SIZE];
     webhook_id_format(timer, id);
@@ -291,6 +298,8 @@ enum error_code webhook_request_build(struct webhook_request *request,
             return ERROR_NO_MEMORY;
         webhook_request_end(request);
     }
+    if (has_token)
+        webhook_request_add(request, BYTES("authorization: Bearer "), token);
     webhook_request_add(request, BYTES("tickwheel-due: "), bytes_of(due));
     request_add_number(request, BYTES("tickwheel-attempt: "), delivery->attempt);
     request_add_number(request, BYTES("tickwheel-epoch: "), delivery->epoch);

@@ -15,6 +15,7 @@
 
 #include "base/trace.h"
 #include "delivery/signature.h"
+#include "delivery/token_issuer.h"
 #include "engine/delivery.h"
 
 #include <curl/curl.h>
@@ -35,6 +36,7 @@ void webhook_request_deinit(struct webhook_request *request);
 /* What the headers contain besides those of the timer. */
 struct webhook_envelope {
     struct signature *signature; /* NULL if webhooks are not signed */
+    struct token_issuer *issuer; /* NULL if webhooks carry no tokens */
     const char *event_source;    /* ce-source of CloudEvents; NULL for none */
     uint64_t now_s;
     struct trace_parent trace; /* trace id and span id of this attempt */

@@ -7,11 +7,15 @@
 
 #include "delivery/webhook.h"
 
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -116,6 +120,57 @@ static void test_webhook_request_headers(void **state)
     buffer_deinit(&signed_text);
     signature_destroy(signature);
     webhook_request_deinit(&request);
+    timer_free(timer);
+}
+
+/* The longest texts of all kinds fit into the memory that is reserved, to which the list points. */
+static void test_longest_headers(void **state)
+{
+    static const char secrets[] =
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX "
+        "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc= "
+        "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc=";
+    static char key[300], name[1001], path[] = "/tmp/webhook_request_test.XXXXXX";
+    struct token_issuer *issuer;
+    struct signature *signature;
+    struct webhook_request request;
+
+    (void)state;
+    memset(key, '%', sizeof(key)); /* of which each becomes three characters */
+    memset(name, 'n', sizeof(name) - 1);
+    EVP_PKEY *pair = EVP_RSA_gen(4096);
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_int_equal(PEM_write_PrivateKey(file, pair, NULL, NULL, 0, NULL, NULL), 1);
+    fclose(file);
+    EVP_PKEY_free(pair);
+    assert_int_equal(
+        token_issuer_create(&(struct token_issuer_options){name, path, 300}, &issuer, NULL),
+        ERROR_NONE);
+    unlink(path);
+    assert_int_equal(signature_create(secrets, &signature, NULL), ERROR_NONE);
+    struct timer *timer = webhook_request_test_make_timer((struct timer_texts){
+        .payload = BYTES("{}"),
+        .key = {key, sizeof(key)},
+        .trace = BYTES("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")});
+    const struct webhook_envelope envelope = {.signature = signature,
+                                              .issuer = issuer,
+                                              .event_source = name,
+                                              .now_s = UINT64_MAX / 2,
+                                              .trace = {1, 2, 3, true}};
+    const struct delivery delivery = {.timer = timer, .attempt = UINT32_MAX, .epoch = UINT64_MAX};
+    webhook_request_init(&request);
+    assert_int_equal(webhook_request_build(&request, &delivery, &envelope), ERROR_NONE);
+    const struct bytes lines = webhook_request_lines(&request);
+    size_t found = 0;
+    for (struct curl_slist *at = webhook_request_list(&request); at->next; at = at->next) {
+        assert_in_range((uintptr_t)at->data, (uintptr_t)lines.data,
+                        (uintptr_t)lines.data + lines.size);
+        found += strncmp(at->data, "authorization: Bearer ey", 24) == 0;
+    }
+    assert_int_equal(found, 1);
+    webhook_request_deinit(&request);
+    signature_destroy(signature);
+    token_issuer_destroy(issuer);
     timer_free(timer);
 }
 
@@ -378,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_webhook_request_headers),
+        cmocka_unit_test(test_longest_headers),
         cmocka_unit_test(test_id),
         cmocka_unit_test(test_own_headers),
         cmocka_unit_test(test_own_headers_of_odd_sizes),

@@ -13,6 +13,15 @@ struct webhook_sender {
     struct webhook *webhook;
 };
 
+static struct token_issuer_options webhook_sender_tokens(const struct config *config)
+{
+    return (struct token_issuer_options){
+        .issuer = *config->webhook_token_issuer ? config->webhook_token_issuer : NULL,
+        .keys_file = config->webhook_token_keys_file,
+        .life_s = (uint32_t)(config->webhook_token_life_ms / 1000),
+    };
+}
+
 static enum error_code webhook_sender_start(const struct sender_options *options, void **ret_self,
                                             struct error *ret_error)
 {
@@ -31,6 +40,7 @@ static enum error_code webhook_sender_start(const struct sender_options *options
             .secrets = config->webhook_secret,
             .guard = &self->guard,
             .ca_file = *config->webhook_ca_file ? config->webhook_ca_file : NULL,
+            .tokens = webhook_sender_tokens(config),
             .user_agent = options->user_agent,
             .connections_max = config->webhook_connections_max,
             .connect_timeout_ms = config->webhook_connect_timeout_ms,
@@ -92,8 +102,10 @@ static enum error_code webhook_sender_reload(void *context, const struct config 
 {
     struct webhook_sender *self = context;
 
+    const struct token_issuer_options tokens = webhook_sender_tokens(config);
     return webhook_reload(self->webhook, config->webhook_secret,
-                          *config->webhook_ca_file ? config->webhook_ca_file : NULL, ret_error);
+                          *config->webhook_ca_file ? config->webhook_ca_file : NULL, &tokens,
+                          ret_error);
 }
 
 static void webhook_sender_stop(void *context)
@@ -102,6 +114,13 @@ static void webhook_sender_stop(void *context)
 
     webhook_stop(self->webhook);
     free(self);
+}
+
+void sender_webhook_append_key_set(void *context, struct buffer *out)
+{
+    struct webhook_sender *self = context;
+
+    webhook_append_key_set(self->webhook, out);
 }
 
 const struct sender sender_webhook = {

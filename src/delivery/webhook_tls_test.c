@@ -183,7 +183,8 @@ static void copy_certificates(const char *from, const char *to)
 static void reload_with(struct webhook_fixture *fixture, const char *secret, const char *file)
 {
     copy_certificates(file, fixture->options.ca_file);
-    assert_int_equal(webhook_reload(fixture->webhook, secret, fixture->options.ca_file, NULL),
+    assert_int_equal(webhook_reload(fixture->webhook, secret, fixture->options.ca_file,
+                                    &fixture->options.tokens, NULL),
                      ERROR_NONE);
 }
 
@@ -216,7 +217,9 @@ static void test_reload(void **state)
         assert_string_equal(webhook_fixture_outcome(&fixture, target).error, "");
         assert_non_null(strstr(peer.request, "webhook-signature: v1,"));
         copy_certificates("/dev/null", trusted);
-        assert_int_equal(webhook_reload(fixture.webhook, NULL, trusted, NULL), ERROR_INVALID);
+        assert_int_equal(
+            webhook_reload(fixture.webhook, NULL, trusted, &fixture.options.tokens, NULL),
+            ERROR_INVALID);
         assert_string_equal(webhook_fixture_outcome(&fixture, target).error, "");
         assert_non_null(strstr(peer.request, "webhook-signature: v1,"));
         reload_with(&fixture, NULL, files->ca);

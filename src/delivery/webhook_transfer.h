@@ -40,6 +40,7 @@ struct webhook_generation {
 struct webhook_settings {
     const struct guard *guard;
     struct signatures *signatures;   /* what signs the webhooks of each tenant */
+    struct token_issuer *issuer;     /* NULL if webhooks carry no tokens */
     struct webhook_sockets *sockets; /* libcurl's sockets in the event loop */
     /* path of the certificates' copy in memory; NULL for the system's certificates */
     char *ca_file;

@@ -355,6 +355,9 @@ enum error_code node_check_target(const struct node *node, struct bytes tenant, 
  * other settings stay as they were at the start. */
 void node_reload(struct node *node, const struct config *config, senders_told told, void *context);
 
+/* Appends the public keys of the tokens that webhooks carry, as a JWK set. */
+void node_append_key_set(struct node *node, struct buffer *out);
+
 /* Returns the feed of changes of timers, for clients that watch. */
 struct feed *node_feed(struct node *node);
 

@@ -79,6 +79,11 @@ void node_reload(struct node *node, const struct config *config, senders_told to
     senders_reload(node->senders, config, told, context);
 }
 
+void node_append_key_set(struct node *node, struct buffer *out)
+{
+    sender_webhook_append_key_set(senders_find(node->senders, TARGET_HTTPS), out);
+}
+
 struct feed *node_feed(struct node *node)
 {
     return node->feed;

@@ -187,6 +187,12 @@ enum config_log_level {
     FIELD(SECRET, webhook_secret, "", 0, 32000,                                                   \
           "keys that sign webhooks: whsec_..., whsk_..., TENANT=whsec_...; two while rotating")   \
     FIELD(TEXT, webhook_secret_file, "", 0, 4000, "file to read webhook_secret from")             \
+    FIELD(TEXT, webhook_token_issuer, "", 0, 1000,                                                \
+          "URL of this service as issuer of tokens (JWT), which webhooks then carry")             \
+    FIELD(TEXT, webhook_token_keys_file, "", 0, 4000,                                             \
+          "PEM file of private keys, P-256 or RSA; the first signs tokens, all are in the JWKS")  \
+    FIELD(DURATION, webhook_token_life, "5m", MINUTE_MS, HOUR_MS,                                 \
+          "time until a token expires; it is used for half of that")                              \
     FIELD(CHOICE, webhook_cloudevents, "off|binary", 0, 0,                                        \
           "whether webhooks carry ce- headers, which make them CloudEvents 1.0")                  \
     FIELD(TEXT, webhook_cloudevents_source, "/tickwheel", 1, 256,                                 \

@@ -302,13 +302,10 @@ static bool tokens_format_token(const uint8_t secret[TOKEN_HASH_SIZE],
     struct buffer text;
 
     buffer_init(&text);
-    base64_append(&text, (struct bytes){(const char *)secret, TOKEN_HASH_SIZE});
+    base64_append_url(&text, (struct bytes){(const char *)secret, TOKEN_HASH_SIZE});
     bool is_made = !buffer_failed(&text);
-    for (size_t i = 0; is_made && i < TOKEN_TEXT_SIZE - 1 - prefix_size; i++) {
-        char c = text.data[i];
-
-        ret_token[prefix_size + i] = c == '+' ? '-' : c == '/' ? '_' : c;
-    }
+    if (is_made)
+        memcpy(ret_token + prefix_size, text.data, TOKEN_TEXT_SIZE - 1 - prefix_size);
     memcpy(ret_token, TOKEN_PREFIX, prefix_size);
     ret_token[TOKEN_TEXT_SIZE - 1] = '\0';
     buffer_deinit(&text);

@@ -48,6 +48,15 @@ void service_readyz(struct call *call)
     call_answer(call, &response);
 }
 
+void service_key_set(struct call *call)
+{
+    struct buffer body;
+
+    buffer_init(&body);
+    node_append_key_set(call->api->options.node, &body);
+    call_answer_json(call, 200, &body);
+}
+
 /* Returns the text format, unless the client names OpenMetrics and does not prefer the text. */
 static enum metrics_format service_metrics_format(const struct call *call)
 {
