@@ -3,12 +3,13 @@
 
 #include "calendar/rfc3339.h"
 #include "delivery/webhook.h"
+#include "timer/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 /* Number of the fields that every message has, and room for their names, values and NULs. */
-#define FIELDS_FIXED    5
+#define FIELDS_FIXED    6
 #define TEXT_FIXED_SIZE 512
 
 void broker_builder_deinit(struct broker_builder *builder)
@@ -132,6 +133,10 @@ enum error_code broker_message_build(struct broker_builder *builder,
         (struct named_bytes){"tickwheel-attempt", message_keep_number(builder, delivery->attempt)};
     *field++ =
         (struct named_bytes){"tickwheel-epoch", message_keep_number(builder, delivery->epoch)};
+    struct backfill backfill;
+    if (schedule_backfill(texts->schedule, &backfill))
+        *field++ =
+            (struct named_bytes){"tickwheel-backfill", broker_message_keep(builder, backfill.of)};
     message.fields = builder->fields_;
     message.field_count = (size_t)(field - builder->fields_);
     assert(message.field_count <= builder->capacity_ && !buffer_failed(&builder->text_));

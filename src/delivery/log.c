@@ -28,6 +28,7 @@
 #include "sys/mailbox.h"
 #include "sys/output.h"
 #include "sys/process.h"
+#include "timer/schedule.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -151,6 +152,9 @@ static void log_format(struct buffer *line, const struct delivery *delivery, uin
     json_put_number(line, "attempt", delivery->attempt);
     log_append_string(line, "name", timer_target_name(timer));
     log_append_string(line, "key", texts->key);
+    struct backfill backfill;
+    if (schedule_backfill(texts->schedule, &backfill))
+        json_put_string(line, "backfill", backfill.of);
     if (texts->labels.size) {
         const size_t size = line->size;
 

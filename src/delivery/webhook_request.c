@@ -3,6 +3,7 @@
 
 #include "calendar/rfc3339.h"
 #include "delivery/webhook.h"
+#include "timer/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #define HEADERS_FIXED 17
 
 /* Room for the names of these headers, their numbers, signatures and traces. */
-#define TEXT_FIXED_SIZE (1184 + SIGNATURE_TEXT_SIZE_MAX)
+#define TEXT_FIXED_SIZE (1248 + SIGNATURE_TEXT_SIZE_MAX)
 
 /* Type of a CloudEvent unless the timer sets it. */
 #define EVENT_TYPE "tickwheel.timer.due"
@@ -301,6 +302,9 @@ enum error_code webhook_request_build(struct webhook_request *request,
     if (has_token)
         webhook_request_add(request, BYTES("authorization: Bearer "), token);
     webhook_request_add(request, BYTES("tickwheel-due: "), bytes_of(due));
+    struct backfill backfill;
+    if (schedule_backfill(texts->schedule, &backfill))
+        webhook_request_add(request, BYTES("tickwheel-backfill: "), backfill.of);
     request_add_number(request, BYTES("tickwheel-attempt: "), delivery->attempt);
     request_add_number(request, BYTES("tickwheel-epoch: "), delivery->epoch);
     request_add_trace(request, &envelope->trace, texts->trace);

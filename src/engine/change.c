@@ -180,8 +180,8 @@ static struct wall change_put_due(const struct timer *timer, const struct timer 
     return timer->due;
 }
 
-/* Sets the debounce of the changed texts, if the call has one, and returns the due time. A call that
- * is not the first one of its timer keeps the time of the first. */
+/* Sets the debounce of the changed texts, if the call has one, and returns the due time. A call
+ * that is not the first one of its timer keeps the time of the first. */
 static struct wall change_debounce(const struct timer *timer, const struct timer *asked,
                                    struct timer_texts *texts, char room[DEBOUNCE_TEXT_SIZE])
 {

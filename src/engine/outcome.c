@@ -90,6 +90,39 @@ static struct run outcome_run_without(const struct timer *timer, enum run_outcom
     };
 }
 
+/* Counts one more firing of a backfill in the timer's texts. The text lies in `room`. */
+static void outcome_count_backfilled(struct timer_texts *texts, struct buffer *room)
+{
+    struct backfill backfill;
+
+    if (!schedule_backfill(texts->schedule, &backfill) || !backfill.count)
+        return;
+    schedule_write_done(texts->schedule, room);
+    if (!buffer_failed(room) && room->size)
+        texts->schedule = buffer_bytes(room);
+}
+
+/* Places the timer at its next firing, whose due time is set. The firings of a backfill keep their
+ * distance from the start of the last one. */
+static void outcome_place_next(const struct engine *engine, struct timer *timer,
+                               struct wall started)
+{
+    struct backfill backfill;
+
+    assert(!timer_is_final(timer->state));
+    timer->state = TIMER_SCHEDULED;
+    timer->at = wall_max(timer->due, engine->now);
+    if (!schedule_backfill(timer->texts.schedule, &backfill) || !backfill.pace_ms)
+        return;
+    const struct wall last = started.ms ? wall_min(started, engine->now) : engine->now;
+    const struct wall paced = wall_add(last, backfill.pace_ms);
+    if (paced.ms <= timer->at.ms)
+        return;
+    /* An overdue timer that is SCHEDULED would be taken for a spilled one. */
+    timer->state = TIMER_RETRYING;
+    timer->at = paced;
+}
+
 /* Stores the end of a firing: last_error shows why it failed, or is empty after a success. If the
  * timer recurs, adds the run to its runs, and sets `zoned`, the mark of its next firing. */
 static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run,
@@ -103,10 +136,15 @@ static void outcome_set_run(struct engine *engine, struct entry *entry, const st
         return;
     texts.last_error = run->error;
     char room[RUNS_BYTES_MAX];
-    if (recurs)
+    struct buffer schedule;
+    buffer_init(&schedule);
+    if (recurs) {
         texts.runs = runs_add(texts.runs, run, room);
+        outcome_count_backfilled(&texts, &schedule);
+    }
     texts.zoned = zoned;
     outcome_set_texts(engine, entry, &texts);
+    buffer_deinit(&schedule);
 }
 
 /* Reports that the timer's current firing ended without success. */
@@ -319,7 +357,8 @@ static void outcome_skip_missed(struct engine *engine, struct entry *entry, stru
     outcome_skip(engine, entry, &skipped);
 }
 
-/* Returns why the firings between this one, which ends with `run`, and the next are not attempted. */
+/* Returns why the firings between this one, which ends with `run`, and the next are not
+ * attempted. */
 static struct bytes outcome_skip_reason(const struct timer *timer, const struct run *run)
 {
     struct schedule_spec spec;
@@ -362,10 +401,9 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     }
     if (state == TIMER_FIRED)
         engine->stats.fired++;
-    entry->timer->state = TIMER_SCHEDULED;
     entry->timer->attempts = 0;
     entry->timer->due = next;
-    entry->timer->at = wall_max(next, engine->now);
+    outcome_place_next(engine, entry->timer, run->started);
     history_wait(engine->history, entry->timer, LATENESS_SET_LATE, entry->timer->due);
 }
 
@@ -567,11 +605,14 @@ void outcome_begins_apart(struct engine *engine, struct entry *entry, struct ent
     struct timer_texts texts = entry->timer->texts;
     texts.runs = runs_add(texts.runs, &run, room);
     texts.zoned = next->zoned;
+    struct buffer schedule;
+    buffer_init(&schedule);
+    outcome_count_backfilled(&texts, &schedule);
     outcome_set_texts(engine, entry, &texts);
+    buffer_deinit(&schedule);
     entry->timer->failing = (struct wall){0};
-    entry->timer->state = TIMER_SCHEDULED;
     entry->timer->due = next->due;
-    entry->timer->at = wall_max(next->due, engine->now);
+    outcome_place_next(engine, entry->timer, engine->now);
     entry->timer->version++;
     history_wait(engine->history, entry->timer, LATENESS_SET_LATE, entry->timer->due);
     watermark_write_own(engine, entry);

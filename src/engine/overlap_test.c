@@ -1,11 +1,15 @@
 /*
  * Goal: when a timer's next firing is due before the last is over, what happens is what the timer
- * asks for: retries end (retry.until), the next one waits, is skipped, or begins beside it.
+ * asks for: retries end (retry.until), the next one waits, is skipped, or begins beside it. A
+ * backfill keeps its pace.
  * Method: small histories of one engine over memory, whose deliveries come back when the test says,
  * through restarts.
  */
 #include "engine/engine_testing.h"
+#include "timer/firing.h"
 #include "timer/runs.h"
+
+#include <stdio.h>
 
 #define DONE   ((struct delivery_outcome){.result = DELIVERY_DONE, .status = 204})
 #define FAILED ((struct delivery_outcome){.result = DELIVERY_FAILED, .status = 500, .error = "500"})
@@ -91,8 +95,8 @@ static void overlap_show(struct engine_fixture *fixture, const struct timer_id *
         ret_shown->count++;
 }
 
-static void assert_run(const struct run *run, uint64_t planned_ms, enum run_outcome outcome,
-                       uint32_t attempts, const char *error)
+static void overlap_assert_run(const struct run *run, uint64_t planned_ms, enum run_outcome outcome,
+                               uint32_t attempts, const char *error)
 {
     assert_int_equal(run->planned.ms, START.ms + planned_ms);
     assert_int_equal(run->outcome, outcome);
@@ -138,8 +142,8 @@ static void test_retries_end_with_the_next_firing(void **state)
     assert_int_equal(shown.due_ms, 20000);
     assert_int_equal(shown.attempts, 0);
     assert_int_equal(shown.count, 1);
-    assert_run(&shown.runs[0], 10000, RUN_FAILED, 2,
-               "given up: the next firing is due (retry.until): busy");
+    overlap_assert_run(&shown.runs[0], 10000, RUN_FAILED, 2,
+                       "given up: the next firing is due (retry.until): busy");
     assert_true(overlap_answer(&fixture, "http://dead.example/", DONE)); /* its report */
     fixture_advance_to(&fixture, 20000);
     assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 20000);
@@ -161,13 +165,13 @@ static void test_a_late_answer_is_no_retry(void **state)
     assert_true(overlap_answer(&fixture, TARGET, FAILED));
     overlap_show(&fixture, &id, &shown);
     assert_int_equal(shown.count, 1);
-    assert_run(&shown.runs[0], 10000, RUN_FAILED, 1,
-               "given up: the next firing is due (retry.until): 500");
+    overlap_assert_run(&shown.runs[0], 10000, RUN_FAILED, 1,
+                       "given up: the next firing is due (retry.until): 500");
     fixture_advance_to(&fixture, 35000);
     assert_int_equal(shown.due_ms, 20000);
     assert_true(overlap_answer(&fixture, TARGET, DONE)); /* each is attempted once */
     overlap_show(&fixture, &id, &shown);
-    assert_run(&shown.runs[0], 20000, RUN_DONE, 1, "");
+    overlap_assert_run(&shown.runs[0], 20000, RUN_DONE, 1, "");
     fixture_deinit(&fixture);
 }
 
@@ -188,11 +192,11 @@ static void test_an_outage_ends_the_retries(void **state)
     fixture_advance_to(&fixture, 35000);
     overlap_show(&fixture, &id, &shown);
     assert_true(shown.count >= 1);
-    assert_run(&shown.runs[shown.count - 1], 10000, RUN_FAILED, 1,
-               "given up: the next firing is due (retry.until): busy");
+    overlap_assert_run(&shown.runs[shown.count - 1], 10000, RUN_FAILED, 1,
+                       "given up: the next firing is due (retry.until): busy");
     assert_true(overlap_answer(&fixture, TARGET, DONE));
     overlap_show(&fixture, &id, &shown);
-    assert_run(&shown.runs[0], 30000, RUN_DONE, 1, "");
+    overlap_assert_run(&shown.runs[0], 30000, RUN_DONE, 1, "");
     fixture_deinit(&fixture);
 }
 
@@ -232,10 +236,10 @@ static void test_firings_during_another_are_skipped(void **state)
     overlap_show(&fixture, &id, &shown);
     assert_int_equal(shown.due_ms, 50000);
     assert_int_equal(shown.count, 2);
-    assert_run(&shown.runs[0], 20000, RUN_SKIPPED, 0, SKIPPED);
+    overlap_assert_run(&shown.runs[0], 20000, RUN_SKIPPED, 0, SKIPPED);
     assert_int_equal(shown.runs[0].until.ms, START.ms + 40000);
     assert_int_equal(shown.runs[0].count, 3);
-    assert_run(&shown.runs[1], 10000, RUN_DONE, 1, "");
+    overlap_assert_run(&shown.runs[1], 10000, RUN_DONE, 1, "");
     assert_null(fixture_first_out(&fixture));
     /* one that was due before it was attempted is not overlapped, but late */
     fixture_close(&fixture);
@@ -262,8 +266,8 @@ static void test_firings_wait_without_the_field(void **state)
     fixture_advance_to(&fixture, 45000);
     assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 40000);
     overlap_show(&fixture, &id, &shown);
-    assert_run(&shown.runs[0], 20000, RUN_SKIPPED, 0,
-               "missed because the firing before was not over");
+    overlap_assert_run(&shown.runs[0], 20000, RUN_SKIPPED, 0,
+                       "missed because the firing before was not over");
     fixture_deinit(&fixture);
 }
 
@@ -308,7 +312,7 @@ static void test_firings_begin_beside_each_other(void **state)
     overlap_show(&fixture, &id, &shown);
     assert_int_equal(shown.due_ms, 30000);
     assert_int_equal(shown.count, 2);
-    assert_run(&shown.runs[0], 20000, RUN_BEGUN, 0, child);
+    overlap_assert_run(&shown.runs[0], 20000, RUN_BEGUN, 0, child);
     const struct timer_id first_id = first->timer->id;
     /* each ends by itself, also after a restart, before which the first is done; the last firing is
      * the timer's own */
@@ -353,7 +357,8 @@ static void test_missed_firings_do_not_pile_up(void **state)
     assert_int_equal(shown.due_ms, 50000);
     assert_int_equal(shown.count, 2);
     assert_int_equal(shown.runs[0].outcome, RUN_BEGUN);
-    assert_run(&shown.runs[1], 10000, RUN_SKIPPED, 0, "missed because of the service not running");
+    overlap_assert_run(&shown.runs[1], 10000, RUN_SKIPPED, 0,
+                       "missed because of the service not running");
     assert_int_equal(shown.runs[1].count, 3);
     fixture_deinit(&fixture);
 }
@@ -382,6 +387,124 @@ static void test_at_the_limit_firings_wait(void **state)
     fixture_deinit(&fixture);
 }
 
+/* ---- backfills ---- */
+
+/* Makes a backfill of the minute's six instants before START, by that rate. */
+static struct timer_id overlap_backfill(struct engine_fixture *fixture, const char *overlap,
+                                        const char *rate)
+{
+    char schedule[100];
+    snprintf(schedule, sizeof(schedule), "{\"every\":\"10s\",\"overlap\":\"%s\"}", overlap);
+    const struct timer_texts texts = {.target = BYTES(TARGET), .schedule = bytes_of(schedule)};
+    struct backfill backfill = {.of = BYTES("06gvoga8sk0000000400000000"),
+                                .rate = bytes_of(rate),
+                                .from = {START.ms - 60000},
+                                .to = START,
+                                .count = 6};
+    struct timer *timer = timer_alloc(&texts);
+
+    assert_non_null(timer);
+    assert_true(backfill_rate_parse(backfill.rate, &backfill.pace_ms));
+    timer->created.ms = START.ms - 1000000;
+    timer->retry = (struct retry_policy){2, 1, 1, 1000, 0, false};
+    struct timer *made = firing_create_backfill(timer, &backfill, (struct wall){START.ms - 60000},
+                                                (struct wall){START.ms - 10000});
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &made, .results = &created, .timer_count = 1};
+
+    assert_non_null(made);
+    timer_free(timer);
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+    return created.id;
+}
+
+static uint64_t overlap_done(struct engine_fixture *fixture, const struct timer_id *id)
+{
+    struct command command = {.kind = COMMAND_GET, .id = *id};
+    struct backfill backfill;
+
+    fixture_command(fixture, &command);
+    assert_true(schedule_backfill(command.timer->texts.schedule, &backfill));
+    fixture_carry_out(fixture);
+    return backfill.done;
+}
+
+/* proves: backfill-order, backfill-rate, backfill-progress, backfill-survives */
+static void test_a_backfill_keeps_its_pace(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = overlap_backfill(&fixture, "wait", "1/s");
+    for (uint64_t i = 0; i < 6; i++) {
+        fixture_advance_to(&fixture, 1000 * i);
+        assert_int_equal(overlap_out_count(&fixture), 1);
+        assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms - 60000 + 10000 * i);
+        assert_int_equal(overlap_done(&fixture, &id), i);
+        assert_true(overlap_answer(&fixture, TARGET, DONE));
+        if (i == 3) { /* the pace is durable */
+            fixture_close(&fixture);
+            fixture_open(&fixture);
+        }
+        fixture_advance_to(&fixture, 1000 * i + 999);
+        assert_int_equal(overlap_out_count(&fixture), 0);
+    }
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.state, TIMER_FIRED);
+    assert_int_equal(shown.count, 6);
+    fixture_deinit(&fixture);
+}
+
+/* A firing that is given up does not end the others, and a slow one holds them up. */
+static void test_a_backfill_goes_on_after_a_failure(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = overlap_backfill(&fixture, "skip", "1000/s");
+    fixture_advance_to(&fixture, 0);
+    fixture_advance_to(&fixture, 5000);
+    assert_int_equal(overlap_out_count(&fixture), 1);
+    assert_true(overlap_answer(&fixture, TARGET, FAILED));
+    fixture_advance_to(&fixture, 6000);
+    assert_true(overlap_answer(&fixture, TARGET, FAILED));
+    fixture_advance_to(&fixture, 7000);
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms - 50000);
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.count, 1);
+    assert_int_equal(shown.runs[0].outcome, RUN_FAILED);
+    assert_int_equal(overlap_done(&fixture, &id), 1);
+    fixture_deinit(&fixture);
+}
+
+static void test_a_backfill_whose_firings_overlap(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    overlap_backfill(&fixture, "allow", "1/s");
+    for (uint64_t i = 0; i < 6; i++) {
+        fixture_advance_to(&fixture, 1000 * i);
+        assert_int_equal(overlap_out_count(&fixture), i + 1);
+    }
+    LIST_FOR_EACH (&fixture.out, link) {
+        const struct timer *timer = list_item(link, struct delivery, link)->timer;
+        struct backfill backfill;
+
+        assert_true(schedule_backfill(timer->texts.schedule, &backfill));
+        assert_true(bytes_equal(backfill.of, BYTES("06gvoga8sk0000000400000000")));
+    }
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +517,9 @@ int main(void)
         cmocka_unit_test(test_firings_begin_beside_each_other),
         cmocka_unit_test(test_missed_firings_do_not_pile_up),
         cmocka_unit_test(test_at_the_limit_firings_wait),
+        cmocka_unit_test(test_a_backfill_keeps_its_pace),
+        cmocka_unit_test(test_a_backfill_goes_on_after_a_failure),
+        cmocka_unit_test(test_a_backfill_whose_firings_overlap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

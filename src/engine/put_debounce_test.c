@@ -1,7 +1,7 @@
 /*
- * Goal: each call with the key of a debounced timer moves its time, never beyond its limit, whatever
- * happens between the calls, and a call after the firing begins anew. Method: small histories of one
- * engine over memory, through restarts; and calls that come together.
+ * Goal: each call with the key of a debounced timer moves its time, never beyond its limit,
+ * whatever happens between the calls, and a call after the firing begins anew. Method: small
+ * histories of one engine over memory, through restarts; and calls that come together.
  */
 #include "engine/engine_testing.h"
 #include "timer/debounce.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static void test_text(void **state)
+static void test_debounce_text(void **state)
 {
     const struct debounce asked = {30000, 600000, {UINT64_C(1795132800250)}};
     struct debounce read;
@@ -28,7 +28,7 @@ static void test_text(void **state)
         assert_int_equal(debounce_read((struct bytes){text.data, size}, &read), ERROR_CORRUPT);
 }
 
-static void test_damaged_texts(void **state)
+static void test_debounce_damaged_texts(void **state)
 {
     static const char *const texts[] = {
         "[]",
@@ -46,7 +46,7 @@ static void test_damaged_texts(void **state)
         assert_int_equal(debounce_read(bytes_of(texts[i]), &read), ERROR_CORRUPT);
 }
 
-static void test_due(void **state)
+static void test_debounce_due(void **state)
 {
     const struct debounce debounce = {30000, 600000, {1000000}};
     const struct debounce far = {30000, UINT64_MAX / 2, {WALL_MS_MAX - 1}};
@@ -62,9 +62,9 @@ static void test_due(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_damaged_texts),
-        cmocka_unit_test(test_due),
+        cmocka_unit_test(test_debounce_text),
+        cmocka_unit_test(test_debounce_damaged_texts),
+        cmocka_unit_test(test_debounce_due),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,7 @@ void schedule_put(const struct schedule_spec *spec, struct buffer *to)
         duration_put(to, "spread", spec->spread_ms);
     if ((spec->every_ms || spec->cron.size) && spec->overlap != SCHEDULE_OVERLAP_WAIT)
         json_put_text(to, "overlap", overlap_texts[spec->overlap]);
+    backfill_put(&spec->backfill, to);
     if (schedule_has_late(spec)) {
         json_open(to, "late", '{');
         if (spec->drop_after_ms != UINT64_MAX)
@@ -68,7 +69,7 @@ void schedule_put(const struct schedule_spec *spec, struct buffer *to)
 
 void schedule_write(const struct schedule_spec *spec, struct buffer *to)
 {
-    if (!spec->every_ms && !spec->cron.size && !schedule_has_late(spec))
+    if (!spec->every_ms && !spec->cron.size && !schedule_has_late(spec) && !spec->backfill.of.size)
         return;
     json_open(to, NULL, '{');
     schedule_put(spec, to);
@@ -174,6 +175,8 @@ static bool schedule_read_member(struct json_reader *reader, struct bytes name,
         return schedule_read_duration(reader, &spec->spread_ms);
     if (IS("overlap"))
         return schedule_read_overlap(reader, &spec->overlap);
+    if (IS("backfill"))
+        return backfill_read(reader, &spec->backfill);
     return IS("late") && schedule_read_late(reader, spec);
 #undef IS
 }
@@ -221,6 +224,28 @@ static enum error_code schedule_make_cron(const struct schedule_spec *spec,
                      (int)(spec->timezone.size < 64 ? spec->timezone.size : 64),
                      spec->timezone.data, has_name ? ": did you mean " : "", has_name ? name : "",
                      has_name ? "?" : "");
+}
+
+bool schedule_backfill(struct bytes text, struct backfill *ret_backfill)
+{
+    struct schedule_spec spec;
+
+    /* no other member contains a quote */
+    if (!text.size || !memmem(text.data, text.size, "\"backfill\":", 11) ||
+        schedule_read(text, &spec, NULL))
+        return false;
+    *ret_backfill = spec.backfill;
+    return spec.backfill.of.size > 0;
+}
+
+void schedule_write_done(struct bytes text, struct buffer *to)
+{
+    struct schedule_spec spec;
+
+    if (schedule_read(text, &spec, NULL))
+        return;
+    spec.backfill.done += spec.backfill.done < spec.backfill.count;
+    schedule_write(&spec, to);
 }
 
 bool schedule_recurs(struct bytes text)

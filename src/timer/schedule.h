@@ -18,6 +18,7 @@
 #define TICKWHEEL_TIMER_SCHEDULE_H
 
 #include "calendar/zones.h"
+#include "timer/backfill.h"
 #include "timer/recurrence.h"
 
 /* X(name, text): what happens if a firing is due while the one before is retried or leased. */
@@ -50,6 +51,7 @@ struct schedule_spec {
     enum recurrence_missed missed;
     uint64_t drop_after_ms; /* UINT64_MAX means never */
     uint64_t spread_ms;
+    struct backfill backfill; /* `of` is empty if it is no backfill */
 };
 
 #define SCHEDULE_SPEC_DEFAULT \
@@ -81,6 +83,12 @@ void schedule_write(const struct schedule_spec *spec, struct buffer *to);
 void schedule_put(const struct schedule_spec *spec, struct buffer *to);
 enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
                               struct error *ret_error);
+
+/* Reads the backfill of a schedule. Returns false if the timer is no part of one. */
+bool schedule_backfill(struct bytes text, struct backfill *ret_backfill);
+
+/* Appends the text of a backfill's schedule after one more firing is done. */
+void schedule_write_done(struct bytes text, struct buffer *to);
 
 /* True if a timer with this schedule repeats. */
 bool schedule_recurs(struct bytes text);

@@ -96,7 +96,8 @@ static void test_due(void **state)
 static void test_bad_due(void **state)
 {
     static const struct bad_case cases[] = {
-        {"{\"target\":\"http://h\"}", "#", "One of `after`, `at`, `every`, `cron` and `debounce` is needed"},
+        {"{\"target\":\"http://h\"}", "#",
+         "One of `after`, `at`, `every`, `cron` and `debounce` is needed"},
         {"{\"after\":1,\"at\":1795132890000" TARGET, "#/at", "Give either `after` or `at`"},
         {"{\"after\":1,\"after\":1" TARGET, "#/after", "It is given twice"},
         {"{\"after\":1,\"aft\\u0065r\":1" TARGET, "#/after", "It is given twice"},
@@ -115,7 +116,8 @@ static void test_bad_due(void **state)
         {"{\"after\":\"\"" TARGET, "#/after", "It is empty"},
         {"{\"after\":\"1h\\u0000\"" TARGET, "#/after",
          "A whole number must be followed by one of w, d, h, m, s, ms"},
-        {"{\"after\":null" TARGET, "#", "One of `after`, `at`, `every`, `cron` and `debounce` is needed"},
+        {"{\"after\":null" TARGET, "#",
+         "One of `after`, `at`, `every`, `cron` and `debounce` is needed"},
         {"{\"at\":\"0001-01-01T00:00:00Z\"" TARGET, "#/at",
          "It is in the year 1, the zero time of a program that set no time"},
         {"{\"after\":[1]" TARGET, "#/after",
@@ -371,6 +373,8 @@ static const struct bad_case bad_schedules[] = {
      "It takes the place of `after`, `at`, `every`, `cron`, `spread`"},
     {AGAIN("\"key\":\"k\",\"debounce\":{\"for\":1,\"at_most\":1,\"first\":1}"), "#/debounce/first",
      NULL},
+    {AGAIN("\"key\":\"k\",\"debounce\":{\"for\":1,\"at_most\":\"366d1ms\"}"), "#/debounce/at_most",
+     "It must be 1ms to 366d"},
     {AGAIN("\"after\":1,\"overlap\":\"wait\""), "#/overlap", "It goes with `every` or `cron`"},
     {AGAIN("\"every\":\"1s\",\"overlap\":\"never\""), "#/overlap",
      "It must be \"wait\", \"skip\" or \"allow\""},
@@ -420,7 +424,7 @@ static const struct bad_case bad_schedules[] = {
 
 /* What recurs: what goes with what, the limits, and the first due time and the text that follow. */
 /* proves: null-absent, one-schedule, every, every-start, count, until, timezone, drop-after */
-/* proves: missed, spread */
+/* proves: missed, spread, debounce-ms */
 static void test_schedules(void **state)
 {
     static const struct {
@@ -558,6 +562,22 @@ static const char *const all_fields[] = {
     ("{\"every\":\"1\\u0068\",\"at\":\"2027-01-01T00:00:00\\u005a\",\"count\":3,"
      "\"target\":\"queue:a\"}"),
 };
+
+/* proves: debounce, debounce-ms */
+static void test_debounce(void **state)
+{
+    struct timer *timer = parsed(CREATE,
+                                 "{\"target\":\"queue:a\",\"key\":\"k\",\"debounce\":{\"for\":"
+                                 "\"1ms\",\"at_most\":\"366d\"}}",
+                                 NULL);
+
+    (void)state;
+    assert_text(timer->texts.debounce,
+                "{\"for\":\"1ms\",\"at_most\":\"366d\",\"first\":\"2026-11-20T00:00:00.000Z\"}");
+    assert_int_equal(timer->due.ms, timer->created.ms + 1);
+    assert_int_equal(timer->texts.schedule.size, 0);
+    timer_free(timer);
+}
 
 static void test_all_fields(void **state)
 {
@@ -705,6 +725,7 @@ int main(void)
         cmocka_unit_test(test_spread),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_not_json),
+        cmocka_unit_test(test_debounce),
         cmocka_unit_test(test_all_fields),
         cmocka_unit_test(test_spoiled),
         cmocka_unit_test(test_values),

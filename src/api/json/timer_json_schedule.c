@@ -265,6 +265,7 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint64_t given, u
     spec.until = WALL_NEVER;
     spec.from = WALL_NEVER; /* timer_parse_when_changed keeps it, and the spread */
     spec.spread_ms = 0;
+    spec.backfill.of = (struct bytes){0};
     if (!every)
         spec.every_ms = spec.count = 0;
     if (!cron)
@@ -356,6 +357,8 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
     struct schedule_spec old;
     if (!code && timer_schedule_read(timer, &old))
         code = problem_set(parse->problem, ERROR_CORRUPT, "", "%s", "");
+    if (!code && old.backfill.of.size)
+        code = timer_parse_invalid(parse, "#", "The plan of a backfill does not change");
     if (code)
         return code;
     const bool restarts = timer_schedule_restarts(parse, &old, named);

@@ -11,6 +11,7 @@
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "timer/queue_target.h"
+#include "timer/schedule.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>
@@ -84,6 +85,9 @@ static void queues_append_item(struct buffer *out, const struct queues_item *ite
     timer_id_put(out, "id", &timer->id);
     rfc3339_put(out, "due", timer->due);
     json_put_number(out, "attempt", item->attempt);
+    struct backfill backfill;
+    if (schedule_backfill(timer->texts.schedule, &backfill))
+        json_put_string(out, "backfill", backfill.of);
     timer_json_put_fields(timer, QUEUES_ITEM_FIELDS, out);
     json_close(out, '}');
 }

@@ -9,6 +9,7 @@
 #include "api/core/call.h"
 #include "api/core/scatter.h"
 #include "api/timers/list.h"
+#include "api/json/names.h"
 
 /* ---- timers_by_id.c: create, get, touch, fire, resume and delete one timer ---- */
 
@@ -30,6 +31,13 @@ bool timers_read_if_match(struct call *call);
 /* Reads the body as a create, with `key` as its key (empty for the body's own) and the request's
  * Idempotency-Key. NULL if answered. */
 struct timer *timers_read_create(struct call *call, struct bytes key);
+
+/* Returns the Idempotency-Key after a hash of the body and of `of`, which names what the path means
+ * (empty for none): the value of timer_texts.request. Empty without the header. Returns false if
+ * answered. */
+#define TIMERS_REQUEST_TEXT_SIZE (NAME_FINGERPRINT_SIZE + NAME_SIZE_MAX + 1)
+bool timers_read_request(struct call *call, struct bytes of,
+                         char ret_text[TIMERS_REQUEST_TEXT_SIZE], struct bytes *ret_request);
 
 /* Creates the timer, or puts it if the call has its key as parameter. Takes the timer. */
 void timers_submit_create(struct call *call, struct timer *timer);
@@ -56,6 +64,19 @@ bool keys_address(struct call *call, enum command_kind kind);
  * caller owns. */
 enum error_code pause_parse(struct bytes json, struct wall now, struct timer **ret_patch,
                             struct problem *ret_problem);
+
+/* ---- backfill.c: fire the instants of a span of the past ---- */
+
+struct backfill_ask {
+    struct wall from, to;
+    char rate[8]; /* text of the rate */
+    uint64_t pace_ms;
+    bool is_dry; /* only counts the instants */
+};
+
+/* Reads {"from": ..., "to": ..., "rate": "10/s", "dry_run": true}; the last two are optional. */
+enum error_code backfill_parse(struct bytes json, struct wall now, struct backfill_ask *ret_ask,
+                               struct problem *ret_problem);
 
 /* ---- batch.c: POST /v1/timers/batch, a create per line ---- */
 

@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 
-#define REQUEST_TEXT_SIZE (NAME_FINGERPRINT_SIZE + NAME_SIZE_MAX + 1)
-
 /* ---- create ---- */
 
 /* True for 1 to 256 visible characters. */
@@ -39,10 +37,8 @@ static struct bytes timers_request_name(struct bytes field, char room[NAME_SIZE_
     return at + 1 == field.size ? (struct bytes){room, size} : (struct bytes){0};
 }
 
-/* Returns the Idempotency-Key after a hash of the body: the value of timer_texts.request. Empty
- * without the header. Returns false if answered. */
-static bool timers_read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
-                                struct bytes *ret_request)
+bool timers_read_request(struct call *call, struct bytes of,
+                         char ret_text[TIMERS_REQUEST_TEXT_SIZE], struct bytes *ret_request)
 {
     struct bytes field = http_request_header(call->http, "Idempotency-Key");
 
@@ -60,8 +56,9 @@ static bool timers_read_request(struct call *call, char ret_text[REQUEST_TEXT_SI
         call_answer_problem(call, &problem);
         return false;
     }
-    snprintf(ret_text, REQUEST_TEXT_SIZE, "%016llx",
-             (unsigned long long)bytes_hash(0, buffer_bytes(&call->body)));
+    snprintf(
+        ret_text, TIMERS_REQUEST_TEXT_SIZE, "%016llx",
+        (unsigned long long)bytes_hash(of.size ? bytes_hash(0, of) : 0, buffer_bytes(&call->body)));
     memcpy(ret_text + NAME_FINGERPRINT_SIZE, name.data, name.size);
     *ret_request = (struct bytes){ret_text, NAME_FINGERPRINT_SIZE + name.size};
     return true;
@@ -81,10 +78,10 @@ static bool timers_contradicts(struct call *call, const struct timer *timer, str
 struct timer *timers_read_create(struct call *call, struct bytes key)
 {
     struct timer_json_limits limits = call_timer_limits(call);
-    char text[REQUEST_TEXT_SIZE];
+    char text[TIMERS_REQUEST_TEXT_SIZE];
     struct bytes request;
 
-    if (!timers_read_request(call, text, &request))
+    if (!timers_read_request(call, (struct bytes){0}, text, &request))
         return NULL;
     char trace[TRACE_PARENT_SIZE + 1];
     limits.trace = call_trace(call, trace);
