@@ -418,6 +418,8 @@ enum cli_exit transfer_export(struct cli *cli)
         while (!code && cli_list_next(&timers, &timer)) {
             if (!cli_member(timer, "due").size || cli_member(timer, "ended").size)
                 continue; /* skip a timer that has ended */
+            if (cli_member(timer, "part_of").size)
+                continue; /* its timer, which has several targets, makes it again */
             screen_append_json(&cli->out, timer);
             buffer_append_text(&cli->out, "\n");
             progress.lines++;

@@ -1,8 +1,7 @@
-/* Goal: commands and answers arrive as they were sent, in the bytes that an
- * earlier build sent, and no damage goes unnoticed. Method: golden bytes; random commands of
- * each kind, and random answers, compared field by field; each flipped bit, each prefix;
- * contradictions under a checksum that fits. What is compared is listed below field by field: a new
- * field breaks the build of this test until it is listed, and a new kind that of wire.c. */
+/* Goal: commands and answers arrive as they were sent, in the bytes that an earlier build sent, and
+ * no damage goes unnoticed. Method: golden bytes; random commands of each kind, and random answers,
+ * compared field by field; each flipped bit, each prefix; contradictions under a sum that fits.
+ * A new field breaks the build of this test until it is listed, and a new kind that of wire.c. */
 #include "base/checksum.h"
 #include "cluster/wire.h"
 #include "timer/timer_testing.h"
@@ -51,6 +50,7 @@ static const struct command no_command = {
     LOOKUP_WAITS,
     NULL,
     {NULL, NULL},
+    {false, false, 0, ERROR_NONE},
 };
 static const struct command_created no_result = {ERROR_NONE, false, false, {{0}, 0, 0}};
 static const struct command_event no_event = {{NULL, 0}, ERROR_NONE, {0, 0}};

@@ -211,6 +211,8 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     /* kept, because clients put the same schedule again at each start */
     texts.runs = timer->texts.runs;
     texts.note = timer->texts.note; /* kept, because the timer stays paused */
+    if (bytes_equal(texts.targets, timer->texts.targets))
+        texts.parts = timer->texts.parts;
     char debounce[DEBOUNCE_TEXT_SIZE];
     const struct wall due = change_debounce(timer, asked, &texts, debounce);
     const bool is_kept = change_keeps_firing(engine, timer, texts.schedule, due);
@@ -335,6 +337,35 @@ static struct wall change_redriven_from(const struct engine *engine, const struc
     return wall_max(engine->now, wall_min(wall_min(not_before, most), (struct wall){WALL_MS_MAX}));
 }
 
+/* Counts the timer of a dead letter as live again. On an error nothing is counted. */
+static enum error_code change_admit_redriven(struct engine *engine, const struct timer *timer,
+                                             const struct command *command)
+{
+    if (!tenant_admit_pending(engine, timer->texts.tenant))
+        return ERROR_TOO_MANY;
+    const enum error_code error = tenant_admit(engine, command, timer);
+    if (error)
+        tenant_dismiss_pending(engine);
+    return error;
+}
+
+void change_revive(struct engine *engine, struct entry *entry, struct timer *copy,
+                   struct command *command)
+{
+    const struct timer *timer = entry->timer;
+
+    assert(entry->phase == ENTRY_EVICTABLE && timer->state == TIMER_DEAD);
+    const enum error_code error =
+        copy ? change_admit_redriven(engine, timer, command) : ERROR_NO_MEMORY;
+    if (error) {
+        timer_free(copy);
+        commands_reply(engine, command, error, NULL);
+        return;
+    }
+    if (!change_write(engine, entry, copy, command, WRITE_REDRIVE))
+        change_dismiss_redriven(engine, timer);
+}
+
 /* Makes a dead letter live again. It shows its last error until a firing sets another one. */
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command)
 {
@@ -343,12 +374,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
     assert(entry->phase == ENTRY_EVICTABLE);
     assert(timer->state == TIMER_DEAD);
     assert(!command->patch || command->patch_fields == PATCH_TARGET);
-    enum error_code error = ERROR_TOO_MANY;
-    if (tenant_admit_pending(engine, timer->texts.tenant)) {
-        error = tenant_admit(engine, command, timer);
-        if (error)
-            tenant_dismiss_pending(engine);
-    }
+    const enum error_code error = change_admit_redriven(engine, timer, command);
     if (error) {
         commands_reply(engine, command, error, timer);
         return;

@@ -108,6 +108,15 @@ struct command_names {
     size_t count, next;
 };
 
+/* How the engine handles a command about the parts of a timer (timer/fanout.h). */
+struct command_fanout {
+    bool is_own; /* the engine's own command about a part, or about the timer of one */
+    /* CANCEL, REDRIVE of a client: the parts were asked, `pending_` at once */
+    bool is_begun;
+    size_t changed;        /* number of parts that were changed */
+    enum error_code error; /* first error of the others */
+};
+
 struct command {
     struct list link; /* list of whoever holds the command */
     enum command_kind kind;
@@ -182,6 +191,7 @@ struct command {
     enum lookup_step reached_;
     struct command *parent_; /* command of which this one is a part; NULL if there is none */
     struct list part_link_;  /* on the engine's list of parts */
+    struct command_fanout fanout_;
 };
 
 /* True if the command is for the node named by `survey`, whatever partitions that node has. No

@@ -5,6 +5,7 @@
 #include "engine/dispatch.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
+#include "engine/fanout.h"
 #include "engine/history.h"
 #include "engine/reload.h"
 #include "engine/tenant.h"
@@ -67,7 +68,8 @@ static void commands_visit(struct engine *engine, struct command *command);
 /* Continues a command after a step of its look-up. */
 static void commands_step(struct engine *engine, struct command *command, enum lookup_step step)
 {
-    assert(step != LOOKUP_CANDIDATE || command->names_.is_searching);
+    assert(step != LOOKUP_CANDIDATE || command->names_.is_searching || command->fanout_.is_own ||
+           command->fanout_.is_begun);
     switch (step) {
     case LOOKUP_WAITS:
         break;
@@ -95,8 +97,13 @@ static void commands_go_on(struct engine *engine)
 
             commands_step(engine, command, command->reached_);
         }
-        if ((link = list_pop(&commands->answered)))
-            complete_part_done(engine, list_item(link, struct command, link));
+        if (!(link = list_pop(&commands->answered)))
+            continue;
+        struct command *answered = list_item(link, struct command, link);
+        if (answered->fanout_.is_own)
+            fanout_commands_done(engine, answered);
+        else
+            complete_part_done(engine, answered);
     }
 }
 
@@ -170,6 +177,8 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
     if (!tenant_owns(command, timer) || entry->flags & ENTRY_IS_FORGOTTEN ||
         (name_is_claim(timer) && !command_is_create(command))) {
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    } else if (fanout_commands_visit(engine, entry, command)) {
+        return;
     } else if (command->kind == COMMAND_REDRIVE || command->kind == COMMAND_FORGET) {
         commands_visit_dead(engine, entry, command);
     } else if (command->names_.is_searching && !lookup_fits(command, timer)) {
@@ -383,6 +392,8 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
         commands_fail_waiters(engine, entry, result);
     if (note->purpose == WRITE_CREATE)
         commands_created(engine, note, result);
+    if (!result)
+        fanout_commands_written(engine, entry, note->purpose);
     if (result && note->purpose == WRITE_CREATE) {
         entries_set_phase(engine->entries, entry, ENTRY_ABSENT);
     } else if (!result || write_is_asked(note->purpose)) {
@@ -493,6 +504,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
             timer_free(shown);
             continue;
         }
+        shown->state = fanout_shown_state(shown);
         /* The page has the row as it was when it was read, without later changes. */
         if (entry && entry->phase == ENTRY_INFLIGHT && entry->timer->version == shown->version)
             shown->state = TIMER_DELIVERING;

@@ -6,6 +6,7 @@
  *   create.c            makes timers
  *   change.c            changes timers
  *   complete.c          commands about many timers
+ *   fanout_commands.c   commands about the parts of timers with several targets
  *   explain.c, forecast.c
  *   commands_answer.c   answers a command, and continues those that waited for it
  *
@@ -78,6 +79,23 @@ void create_start(struct engine *engine, struct command *command);
 /* continues when the command's names are free */
 void create_named(struct engine *engine, struct command *command);
 void create_taken(struct engine *engine, struct entry *entry, struct command *command);
+
+/* fanout_commands.c: takes a durable change of a timer: notes the end of a part at its timer, and
+ * asks parts how they stand. */
+void fanout_commands_written(struct engine *engine, struct entry *entry,
+                             enum write_purpose purpose);
+
+/* Handles the answer of a command of the engine's own. */
+void fanout_commands_done(struct engine *engine, struct command *command);
+
+/* Handles a command of the engine's own, or a client's CANCEL or REDRIVE that concerns the parts of
+ * a timer. The entry is not LOADING or WRITING. Returns false if the command is to be handled like
+ * any other. */
+bool fanout_commands_visit(struct engine *engine, struct entry *entry, struct command *command);
+
+/* change.c: makes a DEAD timer live again as `copy`, which it takes; NULL if memory is out. */
+void change_revive(struct engine *engine, struct entry *entry, struct timer *copy,
+                   struct command *command);
 
 /* change.c: applies the command to this timer, which no read or write is pending for. */
 void change_timer(struct engine *engine, struct entry *entry, struct command *command);

@@ -43,12 +43,13 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
             command->timers[0] = NULL;
         }
     }
+    command->fanout_.is_begun = false;
     command->error = error;
     command->timer = timer;
     timer_free(command->patch);
     command->patch = NULL;
     commands_release(engine, command);
-    if (command->parent_)
+    if (command->parent_ || command->fanout_.is_own)
         list_push(&engine->commands->answered, &command->link);
     else
         effects_reply(engine, command);

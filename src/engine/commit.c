@@ -5,6 +5,7 @@
 #include "engine/effects.h"
 #include "engine/engine_core.h"
 #include "engine/tenant.h"
+#include "timer/fanout.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ void commit_destroy(struct commit *commit)
 
 /* ---- writes ---- */
 
-/* Reserves memory for a write, for the report written with it, and for the batch that contains
+/* Reserves memory for a write, for the new timers written with it, and for the batch that contains
  * them. */
 bool commit_reserve(struct engine *engine)
 {
@@ -72,7 +73,7 @@ bool commit_reserve(struct engine *engine)
         commit->filling = calloc(1, sizeof(*commit->filling));
     if (!commit->filling)
         return false;
-    if (commit->write_count + 2 <= commit->write_capacity)
+    if (commit->write_count + 1 + FANOUT_PARTS_MAX <= commit->write_capacity)
         return true;
 
     struct storage_write *writes = realloc(commit->writes, capacity * sizeof(*writes));
@@ -155,8 +156,8 @@ void commit_add_own(struct engine *engine, struct entry *entry)
         return;
     }
     commit_add(engine, (struct write_note){.purpose = WRITE_OWN, .entry = entry});
-    if (entry->report)
-        commit_add(engine, (struct write_note){.purpose = WRITE_REPORT, .entry = entry->report});
+    for (struct entry *made = entry->report; made; made = made->report)
+        commit_add(engine, (struct write_note){.purpose = WRITE_REPORT, .entry = made});
 }
 
 void commit_add_spilled(struct engine *engine, struct entry *entry)

@@ -24,7 +24,8 @@ enum write_purpose {
     WRITE_REDRIVE,
     WRITE_FORGET, /* deletion of a dead letter; once begun it is repeated like WRITE_OWN */
     WRITE_OWN,    /* the engine's own change: repeated until it is durable */
-    /* new timer that reports an outcome; written in one batch with the WRITE_OWN of that outcome */
+    /* new timer that reports an outcome, or is a part of a firing; written in one batch with the
+     * WRITE_OWN of its timer */
     WRITE_REPORT,
 };
 
@@ -53,7 +54,7 @@ void commit_destroy(struct commit *commit);
 
 /* ---- writes ---- */
 
-/* Reserves room for one more write and its report, so that lack of memory cannot prevent it
+/* Reserves room for one more write and its new timers, so that lack of memory cannot prevent it
  * later. */
 bool commit_reserve(struct engine *engine);
 
@@ -61,8 +62,8 @@ bool commit_reserve(struct engine *engine);
  * batch has room (commit_reserve). The entry stays WRITING until it is settled. */
 void commit_add(struct engine *engine, struct write_note note);
 
-/* Adds a change of the engine's own, which is repeated until it succeeds. Its report is in the same
- * batch, so both are durable or neither is. */
+/* Adds a change of the engine's own, which is repeated until it succeeds. Its new timers
+ * are in the same batch, so all are durable or none is. */
 void commit_add_own(struct engine *engine, struct entry *entry);
 
 /* Adds a spilled timer. commit_spilling counts it until it is durable. */

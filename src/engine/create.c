@@ -6,6 +6,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
+#include "timer/fanout.h"
 #include "timer/timer.h"
 #include "timer/schedule.h"
 
@@ -171,11 +172,17 @@ static void create_existed(struct engine *engine, struct command *command,
     commands_refuse(engine, command, error, timer);
 }
 
+/* True if the timer is being delivered, also by its parts. */
+static bool create_is_firing(const struct entry *entry)
+{
+    return entry->phase == ENTRY_INFLIGHT || fanout_is_waiting(entry->timer);
+}
+
 static void create_answer_taken(struct engine *engine, const struct entry *entry,
                                 struct command *command)
 {
     const struct timer *timer = entry->timer, *asked = command->timers[0];
-    const bool is_inflight = entry->phase == ENTRY_INFLIGHT;
+    const bool is_inflight = create_is_firing(entry);
 
     assert(command->timer_count == 1);
     assert(command->names_.is_searching);
@@ -213,7 +220,7 @@ void create_taken(struct engine *engine, struct entry *entry, struct command *co
     else if ((command->kind == COMMAND_CREATE && !command->timers[0]->texts.debounce.size) ||
              is_repetition)
         create_answer_taken(engine, entry, command);
-    else if (entry->phase == ENTRY_INFLIGHT)
+    else if (create_is_firing(entry))
         commands_refuse(engine, command, ERROR_ALREADY_FIRING, timer);
     else if (command->if_version && command->if_version != timer->version)
         commands_refuse(engine, command, ERROR_VERSION_MISMATCH, timer);

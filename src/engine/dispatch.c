@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "engine/dispatch_queue.h"
 #include "engine/effects.h"
+#include "engine/fanout.h"
 #include "engine/history.h"
 #include "engine/outcome.h"
 #include "engine/position.h"
@@ -218,6 +219,8 @@ void dispatch_due(struct engine *engine, struct entry *entry)
         dispatch_resume(engine, entry);
     } else if (entry->timer->due.ms > engine->now.ms) {
         dispatch_move_row(engine, entry);
+    } else if (fanout_is_parent(entry->timer)) {
+        fanout_due(engine, entry);
     } else if (entry->timer->attempts >= entry->timer->retry.attempts_max) {
         outcome_exhausted(engine, entry);
     } else {
@@ -250,9 +253,13 @@ void dispatch_expire(struct engine *engine)
         for (size_t i = 0; i < count; i++)
             if (due[i].alarm_owner)
                 dispatch_queue_alarm(engine, due[i].alarm_owner);
-        for (size_t i = 0; i < count; i++)
-            if (due[i].entry)
-                dispatch_expired(engine, due[i].entry);
+        for (size_t i = 0; i < count; i++) {
+            if (!due[i].entry)
+                continue;
+            if (fanout_is_parent(due[i].entry->timer))
+                taken += FANOUT_PARTS_MAX; /* each part is a timer that is made */
+            dispatch_expired(engine, due[i].entry);
+        }
         taken += count ? count : EXPIRE_BATCH;
     }
 }

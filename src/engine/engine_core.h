@@ -8,6 +8,7 @@
  *   reload      spilled timers, read again as soon as their dispatch queue has room
  *   dispatch    due timers by target, their deliveries, leases and rates
  *   spill       where timers are put for which there is no room
+ *   fanout      timers with several targets: their parts, and how these stand
  *   outcome     what an answer of a target means for the timer, and the report of it
  *   window      the wheel over the near future and the frontier of reading ahead
  *   dead        dead letters: where they lie, how much they take, and when they go
@@ -41,6 +42,8 @@ struct engine {
     uint64_t epoch;                     /* epoch of ids, deliveries and batches */
     uint64_t serials;                   /* number of timers made in this epoch */
     struct random random;
+    /* an end of a part was not noted for want of memory, so waiting timers ask their parts */
+    bool has_lost_notes;
     /* paused queues and targets as of the current or last turn; NULL if there are none */
     struct target_pauses *pauses;
     /* reset targets as of the current or last turn; NULL if there are none */

@@ -49,6 +49,8 @@ enum entry_flag {
     ENTRY_WAS_NAMED = 1 << 5,
     /* WRITING: its message is in a transaction that is committed with this write */
     ENTRY_HAS_MESSAGE = 1 << 6,
+    /* WRITING: its parts are asked how they stand when the write is durable (fanout.h) */
+    ENTRY_WANTS_LOOK = 1 << 7,
 };
 
 /* A timer in memory. */
@@ -58,7 +60,8 @@ struct entry {
         /* WRITING by a command: the changed copy that replaces `timer` when durable; otherwise
          * NULL */
         *successor;
-    /* WRITING: new timer that reports the outcome, written in the same batch; otherwise NULL */
+    /* WRITING: first of the new timers that are written in the same batch: a report of the outcome,
+     * or the parts of a firing. Each has the next one in its own `report`. Otherwise NULL */
     struct entry *report;
     /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless another module has moved
      * it to its own. QUEUED: on the list of its queue */

@@ -28,6 +28,8 @@ struct feed_event *feed_event_create(enum feed_kind kind, struct wall at, const 
         .tenant = timer->texts.tenant,
         .report_of = timer->texts.report_of,
         .firing_of = timer->texts.firing_of,
+        .targets = timer->texts.targets,
+        .parts = timer->texts.parts,
     };
     struct feed_event *event = malloc(sizeof(*event));
 

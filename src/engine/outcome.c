@@ -243,6 +243,31 @@ static struct entry *outcome_add_made(struct engine *engine, struct timer *made)
     return entry;
 }
 
+bool outcome_add_new(struct engine *engine, struct entry *entry, struct timer *made)
+{
+    struct entry *added = outcome_add_made(engine, made);
+
+    assert(entry->phase != ENTRY_ABSENT && !entry->successor);
+    if (!added)
+        return false;
+    added->report = entry->report;
+    entry->report = added;
+    return true;
+}
+
+void outcome_drop_new(struct engine *engine, struct entry *entry)
+{
+    while (entry->report) {
+        struct entry *dropped = entry->report;
+
+        entry->report = dropped->report;
+        dropped->report = NULL;
+        tenant_dismiss(engine, dropped->timer);
+        tenant_dismiss_pending(engine);
+        entries_set_phase(engine->entries, dropped, ENTRY_ABSENT);
+    }
+}
+
 /* Makes the report of a firing's end, if the timer has a target for reports. The report is written
  * with the outcome. Returns false if it cannot be made now. */
 static bool outcome_report(struct engine *engine, struct entry *entry, const struct run *run)
@@ -254,8 +279,7 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
     struct timer *report = report_create(entry->timer, run);
     if (report)
         report->due = engine->now;
-    entry->report = outcome_add_made(engine, report);
-    return entry->report;
+    return outcome_add_new(engine, entry, report);
 }
 
 /* True if the firings that were due while this one was attempted are skipped. */
@@ -264,10 +288,8 @@ static bool outcome_skips(const struct schedule *schedule, const struct timer *t
     return schedule->overlap == SCHEDULE_OVERLAP_SKIP && timer->attempts > 0;
 }
 
-/* Finds the first firing of a recurring timer after `now`; WALL_NEVER if there is none. Returns
- * false if it cannot be computed, because its zone is not on this machine or memory is short. */
-static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
-                             struct wall now, struct outcome_next *ret_next)
+bool outcome_next_due(const struct engine *engine, const struct timer *timer, struct wall now,
+                      struct outcome_next *ret_next)
 {
     struct schedule schedule;
 
@@ -290,10 +312,8 @@ static bool outcome_next_due(const struct engine *engine, const struct timer *ti
     return true;
 }
 
-/* Returns the time after a delay, but not before the due time, because the clock may have stepped
- * back. */
-static struct wall outcome_put_off(const struct engine *engine, const struct timer *timer,
-                                   uint64_t delay_ms)
+struct wall outcome_put_off(const struct engine *engine, const struct timer *timer,
+                            uint64_t delay_ms)
 {
     const uint64_t most_ms = position_pause_ms_max(timer);
     struct wall at = wall_add(engine->now, delay_ms < most_ms ? delay_ms : most_ms);
@@ -535,6 +555,33 @@ void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *
     if (!delivery->wants_record)
         free(delivery);
     assert(entry->phase == ENTRY_WRITING);
+}
+
+void outcome_over(struct engine *engine, struct entry *entry, const struct run *run)
+{
+    outcome_finish(engine, entry, run);
+    entry->timer->version++;
+    watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
+}
+
+bool outcome_over_late(struct engine *engine, struct entry *entry, const struct run *run)
+{
+    struct timer_texts texts = entry->timer->texts;
+    char room[RUNS_BYTES_MAX];
+
+    assert(schedule_recurs(texts.schedule));
+    if (!outcome_report(engine, entry, run))
+        return false;
+    texts.last_error = run->error;
+    texts.runs = runs_add(texts.runs, run, room);
+    outcome_set_texts(engine, entry, &texts);
+    entry->outcome = run->outcome == RUN_DONE ? FEED_FIRED : FEED_FAILED;
+    if (run->outcome == RUN_DONE)
+        engine->stats.fired++;
+    else
+        outcome_give_up(engine, entry->timer, entry->timer->due);
+    return true;
 }
 
 void outcome_exhausted(struct engine *engine, struct entry *entry)

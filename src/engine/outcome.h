@@ -17,6 +17,41 @@
  * wants it back when the outcome is durable. */
 void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery);
 
+/* Adds a new timer, which is written in one batch with the next write of the entry's timer, and
+ * takes ownership of it. No limit applies, because there is no client to refuse. Returns false if
+ * it cannot be made now; then it is freed. */
+bool outcome_add_new(struct engine *engine, struct entry *entry, struct timer *made);
+
+/* Drops all timers that outcome_add_new added to the entry and that are in no batch yet. */
+void outcome_drop_new(struct engine *engine, struct entry *entry);
+
+/* Ends a firing as an outcome does, with this run, which was not attempted by a delivery of the
+ * timer itself. The entry is not WRITING, and in no wheel or queue. */
+void outcome_over(struct engine *engine, struct entry *entry, const struct run *run);
+
+/* Records the end of an earlier firing of a recurring timer, whose next firing is planned already,
+ * and makes its report. The caller writes the timer. Returns false if the report cannot be made
+ * now. */
+bool outcome_over_late(struct engine *engine, struct entry *entry, const struct run *run);
+
+/* The firing that follows the one of a recurring timer. */
+struct outcome_next {
+    struct wall due;
+    struct bytes zoned; /* mark of that firing (timer/schedule.h), stored in `room` */
+    char room[SCHEDULE_MARK_SIZE];
+    struct run skipped; /* firings planned before it that are not attempted; `count` may be 0 */
+};
+
+/* Finds the first firing of a recurring timer after `now`; WALL_NEVER if there is none. Returns
+ * false if it cannot be computed, because its zone is not on this machine or memory is short. */
+bool outcome_next_due(const struct engine *engine, const struct timer *timer, struct wall now,
+                      struct outcome_next *ret_next);
+
+/* Returns the time after a delay, but not before the due time, because the clock may have stepped
+ * back. The longest pause limits it. */
+struct wall outcome_put_off(const struct engine *engine, const struct timer *timer,
+                            uint64_t delay_ms);
+
 /* Returns the minimum delay of a POSTPONED delivery, in milliseconds. */
 uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome);
 
@@ -48,14 +83,6 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
 /* True if the rules of the timer's zone changed since its due time was computed. `ret_due` is the
  * due time by the present rules. */
 bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due);
-
-/* The firing that follows the one of a recurring timer. */
-struct outcome_next {
-    struct wall due;
-    struct bytes zoned; /* mark of that firing (timer/schedule.h), stored in `room` */
-    char room[SCHEDULE_MARK_SIZE];
-    struct run skipped; /* firings planned before it that are not attempted; `count` may be 0 */
-};
 
 /* Makes the timer of the firing due at `due`, which fires beside the one before. Returns NULL if
  * the firing is the last one, if no more timers may live, or if memory is out: then it is delivered

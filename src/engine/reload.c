@@ -3,6 +3,7 @@
 
 #include "engine/dispatch.h"
 #include "engine/engine_core.h"
+#include "engine/fanout.h"
 #include "engine/position.h"
 #include "engine/spill.h"
 #include "engine/watermark.h"
@@ -73,7 +74,7 @@ void reload_settle(struct engine *engine, struct entry *entry)
     } else if (is_near && !is_counted && window_room_bytes(engine) == 0) {
         /* the read ahead has passed its row while that was being written */
         window_park(engine, entry);
-    } else if (position_is_spilled(engine, timer)) {
+    } else if (position_is_spilled(engine, timer) && !fanout_is_parent(timer)) {
         /* time has passed too, so its position has come near */
         entries_count(engine->entries, entry);
         dispatch_due(engine, entry);

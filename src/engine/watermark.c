@@ -105,8 +105,8 @@ void watermark_write_own(struct engine *engine, struct entry *entry)
     assert(entry->row_at.ms > 0);
     assert(!entry->successor);
     watermark_note(engine, entry);
-    if (entry->report)
-        watermark_note(engine, entry->report);
+    for (const struct entry *made = entry->report; made; made = made->report)
+        watermark_note(engine, made);
     commit_add_own(engine, entry);
 }
 

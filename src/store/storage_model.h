@@ -136,6 +136,8 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     texts.report_of = model_name(model, 0);
     texts.zoned = model_name(model, 0);
     texts.method = model_name(model, 0);
+    texts.targets = model_name(model, '\n');
+    texts.parts = model_name(model, '\n');
     texts.debounce = model_name(model, 0);
     texts.firing_of = model_name(model, 0);
     const bool is_paused = model_below(model, 4) == 0;

@@ -108,6 +108,8 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
     SAME(actual->texts.on_dead, is_over ? none : expected->texts.on_dead);
     SAME(actual->texts.on_success, is_over ? none : expected->texts.on_success);
     SAME(actual->texts.report_of, expected->texts.report_of);
+    SAME(actual->texts.targets, expected->texts.targets);
+    SAME(actual->texts.parts, expected->texts.parts);
     SAME(actual->texts.zoned, timer_keeps_content(expected->state) ? expected->texts.zoned : none);
     SAME(actual->texts.note, expected->state == TIMER_PAUSED ? expected->texts.note : none);
 #undef SAME

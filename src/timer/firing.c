@@ -15,7 +15,7 @@ static struct timer *firing_copy(const struct timer *timer, struct timer_texts *
     schedule_write(spec, &schedule);
     texts->schedule = buffer_bytes(&schedule);
     texts->key = texts->request = texts->runs = texts->zoned = texts->note = texts->last_error =
-        texts->debounce = (struct bytes){0};
+        texts->debounce = texts->parts = (struct bytes){0};
     if (!buffer_failed(&schedule))
         copy = timer_copy(timer, texts);
     buffer_deinit(&schedule);

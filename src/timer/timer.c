@@ -203,8 +203,27 @@ void timer_free(struct timer *timer)
     free(timer);
 }
 
+static bool timer_is_webhook_text(struct bytes text)
+{
+    const struct target target = timer_read_target(text);
+
+    return target_is_webhook(&target);
+}
+
+bool timer_texts_have_webhook(const struct timer_texts *texts)
+{
+    struct bytes targets = texts->targets, target;
+    bool has_any = !targets.size && timer_is_webhook_text(texts->target);
+
+    while (!has_any && timer_watch_next(&targets, &target))
+        has_any = timer_is_webhook_text(target);
+    return has_any;
+}
+
 void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct timer_texts *values)
 {
+    if (fields & PATCH_TARGET && !bytes_equal(texts->targets, values->targets))
+        texts->parts = (struct bytes){0};
 #define X(tag, name, kept, patch) \
     if (fields & PATCH_##patch)   \
         texts->name = values->name;
@@ -212,12 +231,8 @@ void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct 
 #undef X
     if (fields & PATCH_SCHEDULE)
         texts->zoned = values->zoned;
-    if (texts->method.size && fields & PATCH_TARGET) {
-        const struct target target = timer_read_target(texts->target);
-
-        if (!target_is_webhook(&target))
-            texts->method = (struct bytes){0};
-    }
+    if (fields & PATCH_TARGET && !timer_texts_have_webhook(texts))
+        texts->method = (struct bytes){0};
 }
 
 bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,

@@ -120,8 +120,10 @@ struct retry_policy {
     X(17, note, PAUSED, NOTHING)           /* reason of the pause, in the client's words */        \
     X(18, zoned, CONTENT, NOTHING)         /* its zone's offset at its due time: schedule_mark */  \
     X(19, method, CONTENT, METHOD)         /* PUT, PATCH, GET or DELETE; empty: POST */            \
-    X(25, debounce, CONTENT, NOTHING)      /* what puts do to its time: timer/debounce.h */        \
-    X(26, firing_of, ALWAYS, NOTHING)      /* of a firing (timer/firing.h): id of its timer */
+    X(21, targets, ALWAYS, TARGET)         /* its targets, if there are several: "URL\n" each */   \
+    X(22, parts, ALWAYS, NOTHING)     /* how they stand, or the timer of a part: timer/fanout.h */ \
+    X(25, debounce, CONTENT, NOTHING) /* what puts do to its time: timer/debounce.h */             \
+    X(26, firing_of, ALWAYS, NOTHING) /* of a firing (timer/firing.h): id of its timer */
 
 #define TIMER_NOTE_SIZE_MAX 256
 
@@ -174,7 +176,7 @@ void timer_free(struct timer *timer);
 enum timer_patch_field {
     PATCH_NOTHING = 0,
     PATCH_DUE = 1 << 0,
-    PATCH_TARGET = 1 << 1,
+    PATCH_TARGET = 1 << 1,  /* also targets */
     PATCH_PAYLOAD = 1 << 2, /* also content_type */
     PATCH_HEADERS = 1 << 3,
     PATCH_LABELS = 1 << 4,
@@ -195,6 +197,9 @@ void timer_texts_patch(struct timer_texts *texts, uint32_t fields,
  * for equal texts. */
 bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,
                       const struct timer_texts *values);
+
+/* True if the target, or one of several targets, is a webhook. */
+bool timer_texts_have_webhook(const struct timer_texts *texts);
 
 /* Removes the next name from a `watch`. Returns false if there is none. */
 bool timer_watch_next(struct bytes *watch, struct bytes *ret_name);

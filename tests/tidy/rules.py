@@ -149,12 +149,14 @@ def layers(root):
 # includes only itself and what stands behind it, and the state of a module is named by its own files.
 ENGINE_MODULES = {
     "engine": ("engine",),
-    "commands": ("commands", "commands_answer", "create", "change", "complete", "explain", "forecast"),
+    "commands": ("commands", "commands_answer", "create", "change", "complete", "explain", "forecast",
+                 "fanout_commands"),
     "lookup": ("lookup",),
     "reload": ("reload",),
     "dispatch": ("dispatch", "dispatch_queue", "pull", "leases", "lateness", "connections", "survey", "survey_rows",
                  "waiting"),
     "spill": ("spill",),
+    "fanout": ("fanout",),
     "outcome": ("outcome",),
     "window": ("window",),
     "dead": ("dead",),

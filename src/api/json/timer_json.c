@@ -6,6 +6,7 @@
 #include "base/json_write.h"
 #include "calendar/duration.h"
 #include "calendar/rfc3339.h"
+#include "timer/fanout.h"
 #include "timer/runs.h"
 
 /* ---- the fields ---- */
@@ -18,7 +19,6 @@
     }
 
 TIMER_SHOW_TEXT(key, json_put_some)
-TIMER_SHOW_TEXT(target, json_put_string)
 TIMER_SHOW_TEXT(method, json_put_some)
 TIMER_SHOW_TEXT(content_type, json_put_some)
 TIMER_SHOW_TEXT(labels, json_put_some_raw)
@@ -38,9 +38,15 @@ void timer_show_due(const struct timer *timer, struct buffer *out)
     rfc3339_put(out, "due", timer->due);
 }
 
+void timer_show_target(const struct timer *timer, struct buffer *out)
+{
+    if (!fanout_is_parent(timer))
+        json_put_string(out, "target", timer->texts.target);
+}
+
 void timer_show_state(const struct timer *timer, struct buffer *out)
 {
-    json_put_text(out, "state", timer_state_text(timer->state));
+    json_put_text(out, "state", timer_state_text(fanout_shown_state(timer)));
 }
 
 void timer_show_version(const struct timer *timer, struct buffer *out)
@@ -150,7 +156,7 @@ void timer_show_ended(const struct timer *timer, struct buffer *out)
 
 void timer_show_next_attempt(const struct timer *timer, struct buffer *out)
 {
-    if (timer->state == TIMER_RETRYING)
+    if (fanout_shown_state(timer) == TIMER_RETRYING)
         rfc3339_put(out, "next_attempt", timer->at);
 }
 

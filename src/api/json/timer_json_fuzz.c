@@ -127,6 +127,33 @@ static bool resend_schedule(struct bytes schedule, struct buffer *out)
     return is_when;
 }
 
+/* Appends the targets that are shown as an array of strings. */
+static void timer_json_fuzz_resend_targets(struct bytes shown, struct buffer *out)
+{
+    struct json_reader reader;
+    struct json_string name;
+    struct buffer targets;
+
+    buffer_init(&targets);
+    json_reader_init(&reader, shown);
+    CHECK(json_peek(&reader) == JSON_ARRAY && json_enter_array(&reader));
+    while (json_next_element(&reader)) {
+        CHECK(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
+        while (json_next_member(&reader, &name)) {
+            struct bytes value;
+            CHECK(json_skip(&reader, &value));
+            if (!bytes_equal(name.raw, BYTES("target")))
+                continue;
+            buffer_append_text(&targets, targets.size ? "," : "[");
+            buffer_append_bytes(&targets, value);
+        }
+    }
+    buffer_append_text(&targets, "]");
+    CHECK(json_finish(&reader));
+    timer_json_fuzz_append_member(out, BYTES("targets"), buffer_bytes(&targets));
+    buffer_deinit(&targets);
+}
+
 /* The settable members of what is shown, as a create. */
 static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
 {
@@ -145,6 +172,8 @@ static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
         CHECK(json_skip(&reader, &value));
         if (is_one_of(name.raw, kept, sizeof(kept) / sizeof(kept[0])))
             timer_json_fuzz_append_member(out, name.raw, value);
+        else if (bytes_equal(name.raw, BYTES("targets")))
+            timer_json_fuzz_resend_targets(value, out);
         else if (bytes_equal(name.raw, BYTES("schedule")))
             is_when = resend_schedule(value, out);
         else if (bytes_equal(name.raw, BYTES("due")))

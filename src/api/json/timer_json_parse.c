@@ -436,6 +436,8 @@ enum error_code timer_parse_check_together(struct timer_parse *parse)
 
     if (seen & BIT(after) && seen & BIT(at))
         return timer_parse_invalid(parse, "#/at", "Give either `after` or `at`");
+    if (seen & BIT(target) && seen & BIT(targets))
+        return timer_parse_invalid(parse, "#/targets", "Give either `target` or `targets`");
     if (seen & BIT(payload) && seen & BIT(body_base64))
         return timer_parse_invalid(parse, "#/body_base64",
                                    "Give either `payload` or `body_base64`");
@@ -517,10 +519,10 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
         code = parse_use_debounce(&parse);
     if (!code)
         code = timer_parse_when(&parse);
-    if (!code && !(parse.seen & BIT(target)))
+    if (!code && !(parse.seen & (BIT(target) | BIT(targets))))
         code = timer_parse_invalid(&parse, "#", "A `target` is needed");
     if (!code)
-        code = timer_parse_check_method(&parse, parse.texts.method, &parse.target, &parse.texts);
+        code = timer_parse_check_method(&parse, parse.texts.method, &parse.texts);
     if (!code)
         code = timer_parse_make(&parse, ret_timer);
     return timer_parse_end(&parse, code);

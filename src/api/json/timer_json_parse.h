@@ -1,8 +1,9 @@
 /*
  * timer_json_parse.h - the state and the functions that the readers of a timer's JSON share:
  * timer_json_parse.c (fields, create), timer_json_patch.c (patch), timer_json_texts.c (target,
- * payload, headers, labels), timer_json_names.c (key, watch), timer_json_schedule.c (recurrence),
- * timer_json_problem.c (problems and pointers); and the readers of other strict bodies.
+ * payload, headers, labels), timer_json_targets.c (several targets), timer_json_names.c (key,
+ * watch), timer_json_schedule.c (recurrence), timer_json_problem.c (problems and pointers); and the
+ * readers of other strict bodies.
  *
  * Ownership  Texts point into the request or into `scratch`, until timer_alloc has copied them.
  */
@@ -13,6 +14,7 @@
 #include "api/json/timer_json.h"
 #include "base/json.h"
 #include "timer/debounce.h"
+#include "timer/fanout.h"
 
 #define TIMER_JSON_HEADERS_MAX   64   /* headers of one timer */
 #define TIMER_JSON_MEMBERS_LOCAL 16   /* members of an object that are kept without an allocation */
@@ -32,6 +34,12 @@
 struct timer_scratch {
     char *data; /* NULL until needed */
     size_t size, capacity;
+};
+
+/* How the targets of a timer stand that is restored. */
+struct timer_restored_targets {
+    struct fanout fanout; /* its errors are in `errors` */
+    char errors[FANOUT_PARTS_MAX][FANOUT_ERROR_SIZE_MAX];
 };
 
 struct timer_parse {
@@ -54,6 +62,8 @@ struct timer_parse {
     uint64_t spread_window_ms;
     struct timer_texts texts;
     struct target target; /* texts.target, parsed */
+    /* a timer that is restored: how its targets stand. NULL if the request makes a new timer */
+    struct timer_restored_targets *restored;
     struct timer_scratch scratch;
     char *local; /* TIMER_JSON_SCRATCH_SIZE bytes on the caller's stack */
 };
@@ -195,7 +205,6 @@ enum error_code timer_parse_target_at(struct timer_parse *parse, const char *poi
 
 /* Refuses a method of a timer that is no webhook, and one without a body if the timer has one. */
 enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes method,
-                                         const struct target *target,
-                                         const struct timer_texts *content);
+                                         const struct timer_texts *texts);
 
 #endif

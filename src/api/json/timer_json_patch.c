@@ -15,7 +15,7 @@
 #define FIELDS_CONTENT (BIT(payload) | BIT(body_base64) | BIT(content_type))
 
 /* Fields whose new value does not depend on the timer, and is good for every timer. */
-#define FIELDS_WHOLE (BIT(after) | BIT(at) | BIT(target) | BIT(watch))
+#define FIELDS_WHOLE (BIT(after) | BIT(at) | BIT(target) | BIT(targets) | BIT(watch))
 
 /* Returns the bits of enum timer_patch_field for the fields of a request. */
 static uint32_t patch_fields_of(uint64_t named)
@@ -157,8 +157,7 @@ static enum error_code patch_check_method(struct timer_parse *parse, const struc
     timer_texts_patch(&texts, fields, &parse->texts);
     if (fields & PATCH_METHOD)
         texts.method = parse->texts.method;
-    return timer_parse_check_method(
-        parse, texts.method, fields & PATCH_TARGET ? &parse->target : &timer->target, &texts);
+    return timer_parse_check_method(parse, texts.method, &texts);
 }
 
 /* Retries can end with the next firing only if the timer repeats. */

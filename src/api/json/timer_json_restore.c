@@ -8,6 +8,7 @@
 
 #include "api/json/names.h"
 #include "api/json/strict.h"
+#include "timer/fanout.h"
 #include "timer/runs.h"
 
 #include <stdio.h>
@@ -22,6 +23,8 @@ struct restore_reading {
     struct wall next_attempt; /* {0} for now */
     uint64_t version, attempts;
     enum timer_state state;
+    struct timer_restored_targets
+        targets; /* how its targets stand; all zero if there is one target */
     char request[REQUEST_SIZE];
     char runs[2][RUNS_BYTES_MAX];
 };
@@ -255,6 +258,9 @@ static enum error_code restore_take(struct restore_reading *reading, enum timer_
         return restore_read_debounce(reading);
     case FIELD_schedule:
         return restore_read_schedule(reading);
+    case FIELD_part_of:
+        return timer_parse_invalid(parse, "#/part_of",
+                                   "The timer that it belongs to makes it again");
     case FIELD_report_of:
         return restore_read_id(reading, &parse->texts.report_of);
     case FIELD_firing_of:
@@ -291,9 +297,11 @@ static enum error_code restore_check(struct restore_reading *reading)
     struct schedule schedule;
     struct error error;
 
-    if ((reading->seen & needed) != needed || !(parse->seen & TIMER_FIELD_BIT(target)))
-        return timer_parse_invalid(
-            parse, "#", "`target`, `due`, `state`, `version`, `attempts` and `created` are needed");
+    if ((reading->seen & needed) != needed ||
+        !(parse->seen & (TIMER_FIELD_BIT(target) | TIMER_FIELD_BIT(targets))))
+        return timer_parse_invalid(parse, "#",
+                                   "`target` or `targets`, `due`, `state`, `version`, `attempts` "
+                                   "and `created` are needed");
     if (parse->seen & times)
         return timer_parse_invalid(parse, "#",
                                    "`due` and `schedule` take the place of other times");
@@ -315,16 +323,39 @@ static enum error_code restore_check(struct restore_reading *reading)
     }
 }
 
+/* True if parts of the timer were made at the other daemon, and one of them was not over. */
+static bool restore_has_begun(const struct fanout *parts)
+{
+    return parts->due.ms > 0 &&
+           fanout_count(parts, FANOUT_OPEN) + fanout_count(parts, FANOUT_UNMADE) > 0;
+}
+
+/* Writes how the targets stand. Parts that were not over are to be made again. */
+static struct bytes restore_parts(struct fanout *parts, char room[FANOUT_TEXT_SIZE_MAX])
+{
+    for (size_t i = 0; i < parts->count; i++)
+        if (parts->parts[i].state == FANOUT_OPEN)
+            parts->parts[i].state = FANOUT_UNMADE;
+    return fanout_write(parts, room);
+}
+
 static enum error_code restore_make(struct restore_reading *reading, struct timer **ret_timer)
 {
     struct timer *timer;
 
+    char parts[FANOUT_TEXT_SIZE_MAX];
+
     if (reading->parse.texts.key.size)
         reading->parse.texts.request = (struct bytes){0};
+    const bool has_begun = restore_has_begun(&reading->targets.fanout);
+    if (has_begun) {
+        reading->due = reading->targets.fanout.due;
+        reading->parse.texts.parts = restore_parts(&reading->targets.fanout, parts);
+    }
     enum error_code code = timer_parse_make(&reading->parse, &timer);
     if (code)
         return code;
-    const bool was_tried = reading->state == TIMER_RETRYING || reading->attempts > 0;
+    const bool was_tried = has_begun || reading->state == TIMER_RETRYING || reading->attempts > 0;
     timer->due = reading->due;
     timer->created = reading->created;
     timer->version = (uint32_t)reading->version;
@@ -348,6 +379,7 @@ enum error_code timer_json_parse_restore(struct bytes json, const struct timer_j
     char local[TIMER_JSON_SCRATCH_SIZE];
 
     timer_parse_init(&reading.parse, json, limits, now, ret_problem, local);
+    reading.parse.restored = &reading.targets;
     enum error_code code = timer_parse_body(&reading.parse, restore_read_field, &reading);
     if (!code)
         code = timer_parse_check_together(&reading.parse);
@@ -355,7 +387,7 @@ enum error_code timer_json_parse_restore(struct bytes json, const struct timer_j
         code = restore_check(&reading);
     if (!code)
         code = timer_parse_check_method(&reading.parse, reading.parse.texts.method,
-                                        &reading.parse.target, &reading.parse.texts);
+                                        &reading.parse.texts);
     if (!code)
         code = restore_make(&reading, ret_timer);
     return timer_parse_end(&reading.parse, code);

@@ -317,14 +317,13 @@ enum error_code timer_parse_method(struct timer_parse *parse)
 }
 
 enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes method,
-                                         const struct target *target,
-                                         const struct timer_texts *content)
+                                         const struct timer_texts *texts)
 {
     if (!method.size)
         return ERROR_NONE;
-    if (!target_is_webhook(target))
+    if (!timer_texts_have_webhook(texts))
         return timer_parse_invalid(parse, "#/method", "It goes with an http or https `target`");
-    if (method.data[0] != 'P' && (content->payload.size || content->content_type.size))
+    if (method.data[0] != 'P' && (texts->payload.size || texts->content_type.size))
         return timer_parse_invalid(parse, "#/method",
                                    "GET and DELETE have no body: leave `payload` out");
     return ERROR_NONE;

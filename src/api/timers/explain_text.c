@@ -3,6 +3,7 @@
 
 #include "api/timers/next.h"
 #include "calendar/duration.h"
+#include "timer/fanout.h"
 #include "store/storage.h"
 
 bool explain_next(const struct explain_view *view, struct wall *ret_next)
@@ -279,6 +280,25 @@ static void explain_say_late(const struct explain_view *view, struct buffer *out
                   is_next ? "the firing before it, which was not over" : lateness_words(worst));
 }
 
+/* ---- several targets ---- */
+
+/* Appends how many targets of a firing are not over, and which timer delivers to the first. */
+static void explain_say_targets(const struct timer *timer, struct buffer *out)
+{
+    struct fanout fanout;
+    char id[TIMER_ID_TEXT_SIZE];
+    size_t i = 0;
+
+    fanout_read(timer, &fanout);
+    while (fanout.parts[i].state != FANOUT_OPEN)
+        i++;
+    timer_id_format(&fanout.parts[i].id, id);
+    buffer_printf(out, "It fired, and %zu of its %zu targets %s not over: %.*s, by the timer %s.",
+                  fanout_count(&fanout, FANOUT_OPEN), fanout.count,
+                  fanout_count(&fanout, FANOUT_OPEN) == 1 ? "is" : "are",
+                  (int)fanout.parts[i].target.size, fanout.parts[i].target.data, id);
+}
+
 /* ---- the two texts ---- */
 
 void explain_say(const struct explain_view *view, struct buffer *out)
@@ -295,6 +315,8 @@ void explain_say(const struct explain_view *view, struct buffer *out)
                           timer->texts.note);
     } else if (explained->place == PLACE_INFLIGHT) {
         explain_say_inflight(view, out);
+    } else if (fanout_is_waiting(timer)) {
+        explain_say_targets(timer, out);
     } else {
         explain_say_time(view, out);
         explain_say_why(view, out);

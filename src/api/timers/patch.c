@@ -6,6 +6,7 @@
 
 #include "api/timers/timers.h"
 #include "sys/clock.h"
+#include "timer/fanout.h"
 
 void patch_begin(struct call *call)
 {
@@ -65,7 +66,7 @@ static void patch_found(struct node_request *request)
 
     if (!error && timer_is_final(timer->state))
         error = ERROR_GONE;
-    else if (!error && timer->state == TIMER_DELIVERING)
+    else if (!error && fanout_shown_state(timer) == TIMER_DELIVERING)
         error = ERROR_ALREADY_FIRING;
     else if (!error && call->if_version && call->if_version != timer->version)
         error = ERROR_VERSION_MISMATCH;

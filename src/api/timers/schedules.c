@@ -17,10 +17,11 @@
 #include <stdlib.h>
 
 /* Fields of a timer that a schedule shows. */
-#define SCHEDULES_FIELDS                                                             \
-    (TIMER_FIELD_BIT(id) | TIMER_FIELD_BIT(state) | TIMER_FIELD_BIT(key) |           \
-     TIMER_FIELD_BIT(target) | TIMER_FIELD_BIT(labels) | TIMER_FIELD_BIT(schedule) | \
-     TIMER_FIELD_BIT(due) | TIMER_FIELD_BIT(paused) | TIMER_FIELD_BIT(attempts))
+#define SCHEDULES_FIELDS                                                            \
+    (TIMER_FIELD_BIT(id) | TIMER_FIELD_BIT(state) | TIMER_FIELD_BIT(key) |          \
+     TIMER_FIELD_BIT(target) | TIMER_FIELD_BIT(targets) | TIMER_FIELD_BIT(labels) | \
+     TIMER_FIELD_BIT(schedule) | TIMER_FIELD_BIT(due) | TIMER_FIELD_BIT(paused) |   \
+     TIMER_FIELD_BIT(attempts))
 
 struct schedules_row {
     struct cursor place; /* place in the order asked for; `at` is the value that is compared */

@@ -1,0 +1,443 @@
+/*
+ * Goal: each target of a timer with several is delivered by a part, made in one batch with the
+ * change of the timer, which is over when all parts are. Method: one engine over memory, with
+ * deliveries answered by hand, and a next engine where one ended in between.
+ */
+#include "engine/engine_testing.h"
+
+#include "timer/fanout.h"
+#include "timer/runs.h"
+
+#define FANOUT_TARGETS "http://a.example/\nhttp://b.example/\nhttp://c.example/\n"
+
+static struct timer *fanout_test_timer(const char *targets, const char *schedule)
+{
+    struct timer *timer = timer_alloc(&(struct timer_texts){
+        .target = BYTES("http://a.example/"),
+        .targets = bytes_of(targets),
+        .schedule = bytes_of(schedule),
+        .payload = BYTES("{\"n\":1}"),
+        .on_dead = BYTES("http://dead/"),
+        .on_success = BYTES("http://done/"),
+    });
+
+    timer->due = (struct wall){START.ms + 1000};
+    timer->retry.attempts_max = 2;
+    return timer;
+}
+
+static struct timer_id fanout_test_create(struct engine_fixture *fixture, const char *targets,
+                                          const char *schedule)
+{
+    struct timer *timer = fanout_test_timer(targets, schedule);
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    turn_submit(fixture->engine, fixture->now, &command);
+    fixture_carry_out(fixture);
+    assert_int_equal(created.error, ERROR_NONE);
+    return created.id;
+}
+
+/* Returns the delivery to this target, which is out; NULL if there is none. */
+static struct delivery *fanout_test_out(struct engine_fixture *fixture, const char *target)
+{
+    LIST_FOR_EACH (&fixture->out, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        if (bytes_equal(delivery->timer->texts.target, bytes_of(target)))
+            return delivery;
+    }
+    return NULL;
+}
+
+static void fanout_test_answer(struct engine_fixture *fixture, const char *target,
+                               enum delivery_result result)
+{
+    struct delivery *delivery = fanout_test_out(fixture, target);
+
+    assert_non_null(delivery);
+    fixture_answer(fixture, delivery,
+                   (struct delivery_outcome){.result = result, .error = "HTTP 500"});
+}
+
+static size_t fanout_test_out_count(struct engine_fixture *fixture)
+{
+    size_t count = 0;
+
+    LIST_FOR_EACH (&fixture->out, link)
+        count++;
+    return count;
+}
+
+/* Returns the state of the timer, and the states of its parts as letters. */
+static enum timer_state fanout_test_state(struct engine_fixture *fixture, const struct timer_id *id,
+                                          const char *letters)
+{
+    static const char letter_of[] = "sofdc";
+    struct command command = {.kind = COMMAND_GET, .id = *id};
+    struct fanout fanout;
+
+    fixture_command(fixture, &command);
+    assert_non_null(command.timer);
+    assert_true(fanout_read(command.timer, &fanout));
+    assert_int_equal(fanout.count, strlen(letters));
+    for (size_t i = 0; i < fanout.count; i++)
+        assert_int_equal(letter_of[fanout.parts[i].state], letters[i]);
+    const enum timer_state state = command.timer->state;
+    fixture_carry_out(fixture);
+    return state;
+}
+
+static struct timer_id fanout_test_part(struct engine_fixture *fixture, const struct timer_id *id,
+                                        size_t index)
+{
+    struct command command = {.kind = COMMAND_GET, .id = *id};
+    struct fanout fanout;
+
+    fixture_command(fixture, &command);
+    assert_true(fanout_read(command.timer, &fanout));
+    assert_true(fanout.parts[index].has_id);
+    const struct timer_id part = fanout.parts[index].id;
+    fixture_carry_out(fixture);
+    return part;
+}
+
+/* proves: targets, targets-over */
+static void test_each_target_gets_its_own_delivery(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    assert_int_equal(fanout_test_state(&fixture, &id, "sss"), TIMER_SCHEDULED);
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(fanout_test_out_count(&fixture), 3);
+    assert_int_equal(fanout_test_state(&fixture, &id, "ooo"), TIMER_RETRYING);
+    LIST_FOR_EACH (&fixture.out, link) {
+        const struct timer *part = list_item(link, struct delivery, link)->timer;
+        struct timer_id parent;
+
+        assert_true(fanout_is_part(part, &parent));
+        assert_true(timer_id_equal(&parent, &id));
+        assert_true(bytes_equal(part->texts.payload, BYTES("{\"n\":1}")));
+        assert_int_equal(part->due.ms, START.ms + 1000);
+    }
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_FAILED);
+    fanout_test_answer(&fixture, "http://c.example/", DELIVERY_DONE);
+    assert_int_equal(fanout_test_state(&fixture, &id, "off"), TIMER_RETRYING);
+    fixture_advance_to(&fixture, 10000); /* only the part that failed is tried again */
+    assert_int_equal(fanout_test_out_count(&fixture), 1);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    assert_int_equal(fanout_test_state(&fixture, &id, "fff"), TIMER_FIRED);
+    fixture_advance_to(&fixture, 10001);
+    assert_non_null(fanout_test_out(&fixture, "http://done/"));
+    assert_int_equal(fanout_test_out_count(&fixture), 1);
+    fixture_deinit(&fixture);
+}
+
+/* proves: targets-redrive */
+static void test_a_failed_target_is_redriven_alone(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    for (int of_timer = 0; of_timer < 2; of_timer++) {
+        fixture_init(&fixture);
+        const struct timer_id id = fanout_test_create(&fixture, FANOUT_TARGETS, "");
+        fixture_advance_to(&fixture, 1000);
+        fanout_test_answer(&fixture, "http://b.example/", DELIVERY_ENDED);
+        assert_int_equal(fanout_test_state(&fixture, &id, "odo"), TIMER_RETRYING);
+        fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+        fanout_test_answer(&fixture, "http://c.example/", DELIVERY_DONE);
+        assert_int_equal(fanout_test_state(&fixture, &id, "fdf"), TIMER_DEAD);
+        fixture_advance_to(&fixture, 1001);
+        fanout_test_answer(&fixture, "http://dead/", DELIVERY_DONE);
+
+        const struct timer_id part = fanout_test_part(&fixture, &id, 1);
+        assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, of_timer ? &id : &part, 0, NULL),
+                         ERROR_NONE);
+        fixture_advance_to(&fixture, 1002);
+        assert_int_equal(fanout_test_state(&fixture, &id, "fof"), TIMER_RETRYING);
+        assert_int_equal(fanout_test_out_count(&fixture), 1);
+        fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+        assert_int_equal(fanout_test_state(&fixture, &id, "fff"), TIMER_FIRED);
+        fixture_advance_to(&fixture, 1003);
+        assert_non_null(fanout_test_out(&fixture, "http://done/"));
+        fixture_deinit(&fixture);
+    }
+}
+
+/* proves: targets-cancel */
+static void test_a_cancel_ends_the_parts_that_wait(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    fixture_advance_to(&fixture, 1000);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_FAILED);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_FAILED);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 0, NULL), ERROR_ALREADY_FIRING);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_ALREADY_FIRING);
+    assert_int_equal(fanout_test_state(&fixture, &id, "cco"), TIMER_RETRYING);
+    fanout_test_answer(&fixture, "http://c.example/", DELIVERY_FAILED);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
+    assert_int_equal(fanout_test_state(&fixture, &id, "ccc"), TIMER_CANCELLED);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_GONE);
+    const size_t before = fixture.delivered_count;
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, before);
+    struct engine_stats stats;
+    engine_stats(fixture.engine, &stats);
+    assert_int_equal(stats.pending, 0);
+    fixture_deinit(&fixture);
+}
+
+/* Goal: a crash at any batch loses no target and no end. Method: the engine ends before its n-th
+ * batch is written, for each n; the next one answers what it delivers. */
+/* proves: targets-crash */
+static void test_a_crash_at_any_batch_loses_nothing(void **state)
+{
+    (void)state;
+    for (int crash_at = 1; crash_at < 12; crash_at++) {
+        struct engine_fixture fixture;
+        int batches = 0;
+        bool has_crashed = false;
+
+        fixture_init(&fixture);
+        const struct timer_id id = fanout_test_create(&fixture, FANOUT_TARGETS, "");
+        fixture.now = (struct wall){START.ms + 1000};
+        turn_advance(fixture.engine, fixture.now);
+        while (!has_crashed) {
+            struct storage_batch *batch = engine_take_batch(fixture.engine);
+            struct engine_read *read = batch ? NULL : engine_take_read(fixture.engine);
+            struct delivery *delivery = batch || read ? NULL : engine_take_delivery(fixture.engine);
+
+            while (engine_take_reply(fixture.engine)) {
+            }
+            if (batch && ++batches == crash_at) {
+                has_crashed = true;
+                batch->result = ERROR_IO;
+                turn_committed(fixture.engine, fixture.now, batch);
+            } else if (batch) {
+                fixture_commit(&fixture, batch);
+            } else if (read) {
+                engine_read_perform(read, fixture.storage);
+                turn_read_done(fixture.engine, fixture.now, read);
+            } else if (delivery) {
+                delivery->outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
+                turn_delivered(fixture.engine, fixture.now, delivery);
+            } else {
+                break;
+            }
+        }
+        engine_destroy(fixture.engine);
+        fixture_open(&fixture);
+        for (uint64_t ms = 1000; ms < 60000; ms += 1000) {
+            fixture_advance_to(&fixture, ms);
+            fixture_answer_all(&fixture, DELIVERY_DONE);
+        }
+        assert_int_equal(fanout_test_state(&fixture, &id, "fff"), TIMER_FIRED);
+        struct engine_stats stats;
+        engine_stats(fixture.engine, &stats);
+        assert_int_equal(stats.pending, 0);
+        fixture_deinit(&fixture);
+        if (!has_crashed)
+            break;
+        assert_true(crash_at < 11);
+    }
+}
+
+/* Parts count as live timers, also beyond the limit. */
+/* proves: targets-counted */
+static void test_parts_are_counted_and_never_refused(void **state)
+{
+    struct engine_fixture fixture;
+    struct engine_stats stats;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.pending_max = 2;
+    fixture_open(&fixture);
+    fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(fanout_test_out_count(&fixture), 3);
+    engine_stats(fixture.engine, &stats);
+    assert_int_equal(stats.pending, 4);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
+    fixture_deinit(&fixture);
+}
+
+/* A failed write of the timer and its parts is repeated whole. */
+/* proves: targets-crash */
+static void test_parts_are_made_in_one_batch(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    fixture.now = (struct wall){START.ms + 1000};
+    for (int i = 0; i < 2; i++) {
+        turn_advance(fixture.engine, fixture.now);
+        struct storage_batch *batch = engine_take_batch(fixture.engine);
+        assert_non_null(batch);
+        assert_int_equal(batch->write_count, 4);
+        if (i == 0) {
+            batch->result = ERROR_IO;
+            turn_committed(fixture.engine, fixture.now, batch);
+            fixture.now = wall_add(fixture.now, 1000);
+        } else {
+            fixture_commit(&fixture, batch);
+        }
+    }
+    fixture_carry_out(&fixture);
+    assert_int_equal(fanout_test_out_count(&fixture), 3);
+    fixture_deinit(&fixture);
+}
+
+/* proves: targets-repeat */
+static void test_a_firing_does_not_wait_for_the_one_before(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        fanout_test_create(&fixture, "http://a.example/\nhttp://b.example/\n",
+                           "{\"every\":\"10s\",\"from\":\"2027-01-15T08:00:01.000Z\"}");
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(fanout_test_state(&fixture, &id, "oo"), TIMER_SCHEDULED);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+    assert_int_equal(fanout_test_state(&fixture, &id, "ff"), TIMER_SCHEDULED);
+    fixture_advance_to(&fixture, 1001);
+    fanout_test_answer(&fixture, "http://done/", DELIVERY_DONE);
+    fixture_advance_to(&fixture, 11000);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    fixture_advance_to(&fixture, 21000); /* the second b is not over */
+    assert_int_equal(fanout_test_out_count(&fixture), 3);
+
+    struct command command = {.kind = COMMAND_GET, .id = id};
+    fixture_command(&fixture, &command);
+    struct bytes runs = command.timer->texts.runs;
+    struct run run;
+    assert_true(runs_next(&runs, &run));
+    assert_int_equal(run.outcome, RUN_FAILED);
+    assert_int_equal(run.planned.ms, START.ms + 11000);
+    assert_true(bytes_equal(run.error, BYTES("1 of 2 targets were not over at the next firing")));
+    assert_true(runs_next(&runs, &run));
+    assert_int_equal(run.outcome, RUN_DONE);
+    assert_int_equal(run.planned.ms, START.ms + 1000);
+    assert_false(runs_next(&runs, &run));
+    fixture_carry_out(&fixture);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_deinit(&fixture);
+}
+
+/* With `overlap`, a firing is skipped while a part is open, or is a timer of its own. */
+/* proves: targets-repeat */
+static void test_overlap(void **state)
+{
+    struct engine_fixture fixture;
+    struct run run;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id skips = fanout_test_create(
+        &fixture, "http://a.example/\nhttp://b.example/\n",
+        "{\"every\":\"10s\",\"from\":\"2027-01-15T08:00:01.000Z\",\"overlap\":\"skip\"}");
+    fixture_advance_to(&fixture, 1000);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+    fixture_advance_to(&fixture, 11000);
+    assert_int_equal(fanout_test_out_count(&fixture), 1);
+    assert_int_equal(fanout_test_state(&fixture, &skips, "of"), TIMER_SCHEDULED);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    fixture_advance_to(&fixture, 21000);
+    assert_non_null(fanout_test_out(&fixture, "http://a.example/"));
+    struct command command = {.kind = COMMAND_GET, .id = skips};
+    fixture_command(&fixture, &command);
+    struct bytes runs = command.timer->texts.runs;
+    assert_true(runs_next(&runs, &run));
+    assert_int_equal(run.outcome, RUN_DONE); /* the first, which ended after the skipped one */
+    assert_true(runs_next(&runs, &run));
+    assert_int_equal(run.outcome, RUN_SKIPPED);
+    assert_int_equal(run.planned.ms, START.ms + 11000);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &skips, 0, NULL), ERROR_ALREADY_FIRING);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &skips, 0, NULL), ERROR_NONE);
+
+    fanout_test_create(
+        &fixture, "http://a.example/\nhttp://b.example/\n",
+        "{\"every\":\"10s\",\"from\":\"2027-01-15T08:00:31.000Z\",\"overlap\":\"allow\"}");
+    fixture_advance_to(&fixture, 22000);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_advance_to(&fixture, 51000);
+    assert_true(fanout_test_out_count(&fixture) >= 2);
+    const struct timer *part = fixture_first_out(&fixture)->timer;
+    struct timer_id firing;
+    assert_true(fanout_is_part(part, &firing));
+    assert_int_equal(fanout_test_state(&fixture, &firing, "oo"), TIMER_RETRYING);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_deinit(&fixture);
+}
+
+/* The texts of timers and parts: what is written is read, and damage reads as no parts. */
+static void test_texts(void **state)
+{
+    struct timer_id part = {{1}, 2, 3};
+    struct fanout fanout = {.due = {5}, .started = {6}, .epoch = 7, .count = 2}, read;
+    char room[FANOUT_TEXT_SIZE_MAX], of[FANOUT_OF_SIZE], error[FANOUT_ERROR_SIZE_MAX + 2];
+
+    (void)state;
+    memset(error, 'e', sizeof(error));
+    error[3] = '\n';
+    fanout.parts[0] = (struct fanout_part){.state = FANOUT_DEAD,
+                                           .attempts = 4,
+                                           .has_id = true,
+                                           .id = part,
+                                           .last_error = {error, sizeof(error)}};
+    const struct bytes text = fanout_write(&fanout, room);
+    struct timer *timer =
+        timer_alloc(&(struct timer_texts){.targets = BYTES("log:a\nlog:b\n"), .parts = text});
+    assert_true(fanout_read(timer, &read));
+    assert_int_equal(read.count, 2);
+    assert_int_equal(read.due.ms + read.started.ms + read.epoch, 18);
+    assert_int_equal(read.parts[0].last_error.size, FANOUT_ERROR_SIZE_MAX);
+    assert_int_equal(read.parts[0].last_error.data[3], ' ');
+    assert_int_equal(read.parts[1].state, FANOUT_UNMADE);
+    assert_true(bytes_equal(read.parts[1].target, BYTES("log:b")));
+    for (size_t size = 0; size < text.size; size++) {
+        timer->texts.parts.size = size;
+        assert_true(fanout_read(timer, &read));
+        assert_int_equal(fanout_count(&read, FANOUT_UNMADE), 2);
+    }
+    timer->texts.parts = fanout_write_of(&part, of);
+    struct timer_id parent;
+    assert_true(fanout_is_part(timer, &parent));
+    assert_true(timer_id_equal(&parent, &part));
+    timer_free(timer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_target_gets_its_own_delivery),
+        cmocka_unit_test(test_a_failed_target_is_redriven_alone),
+        cmocka_unit_test(test_a_cancel_ends_the_parts_that_wait),
+        cmocka_unit_test(test_a_crash_at_any_batch_loses_nothing),
+        cmocka_unit_test(test_parts_are_counted_and_never_refused),
+        cmocka_unit_test(test_parts_are_made_in_one_batch),
+        cmocka_unit_test(test_a_firing_does_not_wait_for_the_one_before),
+        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_texts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
