@@ -90,9 +90,10 @@ type Report struct {
 	Target string `json:"target"`
 }
 
-// Create has the fields of a new timer: a Target, and one of After, At, Every and Cron.
+// Create has the fields of a new timer: a Target or Targets, and one of After, At, Every and Cron.
 type Create struct {
-	Target      string            `json:"target"`
+	Target      string            `json:"target,omitempty"`
+	Targets     []string          `json:"targets,omitempty"` // in place of Target: each gets its own delivery
 	After       Duration          `json:"after,omitempty"`
 	At          *Instant          `json:"at,omitempty"`
 	Every       Duration          `json:"every,omitempty"`
@@ -131,6 +132,16 @@ type Schedule struct {
 	Spread   *Spread  `json:"spread,omitempty"`
 }
 
+// TargetOutcome is one of several targets of a timer, and how it stands in the last firing.
+type TargetOutcome struct {
+	Target    string   `json:"target"`
+	State     string   `json:"state"`         // scheduled, delivering, fired, dead, cancelled
+	Due       *Instant `json:"due,omitempty"` // of the firing
+	ID        string   `json:"id,omitempty"`  // of the timer that delivers to it, its part
+	Attempts  int      `json:"attempts,omitempty"`
+	LastError string   `json:"last_error,omitempty"`
+}
+
 // Timer is a timer as the service shows it.
 type Timer struct {
 	ID          string            `json:"id"`
@@ -138,8 +149,10 @@ type Timer struct {
 	State       string            `json:"state"` // scheduled, delivering, retrying, paused, fired, cancelled, dead
 	Version     int64             `json:"version"`
 	Key         string            `json:"key,omitempty"`
-	Target      string            `json:"target"`
-	Method      string            `json:"method,omitempty"` // empty: POST
+	Target      string            `json:"target,omitempty"` // empty if it has Targets
+	Targets     []TargetOutcome   `json:"targets,omitempty"`
+	PartOf      string            `json:"part_of,omitempty"` // of the timer whose part it is
+	Method      string            `json:"method,omitempty"`  // empty: POST
 	Payload     json.RawMessage   `json:"payload,omitempty"`
 	Body        []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`

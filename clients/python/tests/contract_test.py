@@ -94,9 +94,9 @@ class Contract(unittest.TestCase):
     def arguments(do, given):
         given = dict(given) if isinstance(given, dict) else given
         if do == "create":
-            return (given.pop("target"),), given
+            return (given.pop("targets", None) or given.pop("target"),), given
         if do == "put":
-            return (given.pop("key"), given.pop("target")), given
+            return (given.pop("key"), given.pop("targets", None) or given.pop("target")), given
         if do == "change":
             patch = given.pop("patch")
             return (), {**given, **patch}

@@ -29,9 +29,13 @@ export interface Schedule {
 
 export type Method = "POST" | "PUT" | "PATCH" | "GET" | "DELETE";
 
-/** The fields of a new timer: a target, and one of after, at, every and cron. */
-export interface Create extends Schedule {
-  target: string;
+/** One target, or several, each of which gets its own delivery. */
+export type To = {target: string; targets?: never} | {targets: string[]; target?: never};
+
+/** The fields of a new timer: a target or several, and one of after, at, every and cron. */
+export type Create = To & CreateFields;
+
+export interface CreateFields extends Schedule {
   after?: Duration;
   at?: Instant;
   /** Of a webhook; POST without it. GET and DELETE have no payload. */
@@ -50,7 +54,22 @@ export interface Create extends Schedule {
 }
 
 /** A merge patch (RFC 7396): null removes. */
-export type Patch = {[Name in keyof Omit<Create, "key">]?: Create[Name] | null};
+export type Patch = {[Name in keyof Omit<CreateFields, "key">]?: CreateFields[Name] | null} & {
+  target?: string;
+  targets?: string[];
+};
+
+/** One of several targets of a timer, and how it stands in the last firing. */
+export interface TargetOutcome {
+  target: string;
+  state: "scheduled" | "delivering" | "fired" | "dead" | "cancelled";
+  /** Of the firing. */
+  due?: string;
+  /** Of the timer that delivers to it, its part. */
+  id?: string;
+  attempts?: number;
+  last_error?: string;
+}
 
 export interface Timer {
   id: string;
@@ -58,7 +77,11 @@ export interface Timer {
   state: State;
   version: number;
   key?: string;
-  target: string;
+  /** Absent if it has several. */
+  target?: string;
+  targets?: TargetOutcome[];
+  /** Of a part: the timer that it belongs to. */
+  part_of?: string;
   method?: Method;
   payload?: Json;
   body_base64?: string;

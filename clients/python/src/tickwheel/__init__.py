@@ -26,13 +26,13 @@ from .errors import (
     UnknownOutcome,
     VersionMismatch,
 )
-from .models import BatchResult, DeadGroup, Event, Forecast, Item, Run, Timer
+from .models import BatchResult, DeadGroup, Event, Forecast, Item, Run, TargetOutcome, Timer
 from .worker import AsyncWorker, Dead, Retry, Worker
 
 __all__ = [
     "AlreadyFiring", "AsyncClient", "AsyncWorker", "BadAnswer", "BatchResult", "Client", "Dead", "DeadGroup",
     "Event", "Forecast", "Gone", "Invalid", "Item", "KeyInUse", "NotFound", "Problem", "Refused", "Retry", "Run",
-    "TickwheelError", "Timer", "TooMany", "Unauthorized", "Unavailable", "UnknownOutcome", "Unreachable",
+    "TargetOutcome", "TickwheelError", "Timer", "TooMany", "Unauthorized", "Unavailable", "UnknownOutcome", "Unreachable",
     "VersionMismatch", "Worker",
 ]
 __version__ = "0.2.0"

@@ -6,7 +6,7 @@ import base64
 import json
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, Callable, Generic, Iterable, Mapping, Optional, TypeVar, Union
+from typing import Any, Callable, Generic, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 from urllib.parse import quote
 
 from .errors import BadAnswer, Problem, UnknownOutcome, VersionMismatch, Gone, problem
@@ -109,6 +109,11 @@ def fields(given: Fields) -> dict[str, Any]:
 def settled(given: Fields) -> dict[str, Any]:
     """The fields of a new timer, or of a time: what is None is left out."""
     return fields({name: value for name, value in given.items() if value is not None})
+
+
+def to(target: Union[str, Sequence[str]]) -> Json:
+    """The field of a target, or of several."""
+    return {"target": target} if isinstance(target, str) else {"targets": list(target)}
 
 
 def by(id: Optional[str], key: Optional[str], call: str = "") -> str:

@@ -11,7 +11,7 @@ Threads    An AsyncClient may be shared by the tasks of one event loop.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, TypeVar, Union
 
 import httpx
 
@@ -69,14 +69,17 @@ class AsyncClient:
 
     # ---- one timer ----
 
-    async def create(self, target: str, *, idempotency_key: Optional[str] = None, **fields: Unpack[CreateFields]) -> Timer:
+    async def create(self, target: Union[str, Sequence[str]], *, idempotency_key: Optional[str] = None,
+               **fields: Unpack[CreateFields]) -> Timer:
         """Creates a timer. The fields are those of docs/api.md#create; `body` is bytes. With a `key` that a live, equal
-        timer has, the answer is that timer; KeyInUse if it differs."""
-        return await self._send(_calls.create(_calls.settled({"target": target, **fields}), idempotency_key))
+        timer has, the answer is that timer; KeyInUse if it differs. Several targets are a list: the timer is over when
+        all are."""
+        return await self._send(_calls.create(_calls.settled({**_calls.to(target), **fields}), idempotency_key))
 
-    async def put(self, key: str, target: str, *, if_version: Optional[int] = None, **fields: Unpack[TimerFields]) -> Timer:
+    async def put(self, key: str, target: Union[str, Sequence[str]], *, if_version: Optional[int] = None,
+            **fields: Unpack[TimerFields]) -> Timer:
         """Creates the timer with this key, or replaces it whole."""
-        return await self._send(_calls.put(key, _calls.settled({"target": target, **fields}), if_version))
+        return await self._send(_calls.put(key, _calls.settled({**_calls.to(target), **fields}), if_version))
 
     async def get(self, id: Optional[str] = None, *, key: Optional[str] = None) -> Timer:
         """Raises Gone, with the timer, when it is final."""

@@ -11,7 +11,7 @@ Threads    A Client may be shared by threads.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, TypeVar, Union
 
 import httpx
 
@@ -66,14 +66,17 @@ class Client:
 
     # ---- one timer ----
 
-    def create(self, target: str, *, idempotency_key: Optional[str] = None, **fields: Unpack[CreateFields]) -> Timer:
+    def create(self, target: Union[str, Sequence[str]], *, idempotency_key: Optional[str] = None,
+               **fields: Unpack[CreateFields]) -> Timer:
         """Creates a timer. The fields are those of docs/api.md#create; `body` is bytes. With a `key` that a live, equal
-        timer has, the answer is that timer; KeyInUse if it differs."""
-        return self._send(_calls.create(_calls.settled({"target": target, **fields}), idempotency_key))
+        timer has, the answer is that timer; KeyInUse if it differs. Several targets are a list: the timer is over when
+        all are."""
+        return self._send(_calls.create(_calls.settled({**_calls.to(target), **fields}), idempotency_key))
 
-    def put(self, key: str, target: str, *, if_version: Optional[int] = None, **fields: Unpack[TimerFields]) -> Timer:
+    def put(self, key: str, target: Union[str, Sequence[str]], *, if_version: Optional[int] = None,
+            **fields: Unpack[TimerFields]) -> Timer:
         """Creates the timer with this key, or replaces it whole."""
-        return self._send(_calls.put(key, _calls.settled({"target": target, **fields}), if_version))
+        return self._send(_calls.put(key, _calls.settled({**_calls.to(target), **fields}), if_version))
 
     def get(self, id: Optional[str] = None, *, key: Optional[str] = None) -> Timer:
         """Raises Gone, with the timer, when it is final."""

@@ -112,10 +112,28 @@ class PatchFields(TimerFields, total=False):
     """Those of a change: None removes."""
 
     target: str
+    targets: List[str]
 
 
 def _data(json: Json) -> Optional[bytes]:
     return base64.b64decode(json["body_base64"]) if "body_base64" in json else None
+
+
+@dataclass(frozen=True)
+class TargetOutcome:
+    """One of several targets of a timer, and how it stands in the last firing."""
+
+    target: str
+    state: str  #: scheduled, delivering, fired, dead or cancelled
+    id: Optional[str]  #: of the timer that delivers to it, its part
+    attempts: int
+    last_error: Optional[str]
+    json: Json
+
+    @classmethod
+    def from_json(cls, json: Json) -> TargetOutcome:
+        return cls(target=json["target"], state=json["state"], id=json.get("id"), attempts=json.get("attempts", 0),
+                   last_error=json.get("last_error"), json=json)
 
 
 @dataclass(frozen=True)
@@ -126,7 +144,8 @@ class Timer:
     state: str  #: scheduled, delivering, retrying, fired, cancelled or dead
     version: int
     due: datetime
-    target: str
+    target: str  #: empty if it has several
+    targets: List[TargetOutcome]  #: empty if it has one target
     method: Optional[str]  #: of a webhook; None: POST
     attempts: int
     key: Optional[str]
@@ -139,7 +158,9 @@ class Timer:
     @classmethod
     def from_json(cls, json: Json) -> Timer:
         return cls(id=json["id"], state=json["state"], version=json["version"], due=parse_instant(json["due"]),
-                   target=json["target"], method=json.get("method"), attempts=json["attempts"], key=json.get("key"),
+                   target=json.get("target", ""),
+                   targets=[TargetOutcome.from_json(one) for one in json.get("targets", [])],
+                   method=json.get("method"), attempts=json["attempts"], key=json.get("key"),
                    payload=json.get("payload"), body=_data(json), labels=json.get("labels", {}),
                    last_error=json.get("last_error"), json=json)
 

@@ -23,6 +23,11 @@ public final class Create {
         return new Create().set("target", target);
     }
 
+    /** Several targets, each of which gets its own delivery; the timer is over when all are. */
+    public static Create to(List<String> targets) {
+        return new Create().set("targets", targets);
+    }
+
     /** Any field, by its name in the API. What is a duration is a Duration, or a text with a unit. */
     public Create set(String name, Object value) {
         fields.put(name, Json.withUnit(name, value));
