@@ -175,16 +175,38 @@ static void fields_append_events(struct cli *cli, struct buffer *body)
     json_close(body, ']');
 }
 
+void fields_append_targets(struct cli *cli, const char *first, struct buffer *body)
+{
+    size_t cursor = 0, count = first != NULL;
+
+    while (cli_options_next(&cli->options, CLI_FLAG_TARGET, &cursor))
+        count++;
+    if (count == 1)
+        json_put_text(body, "target", first ? first : cli_flag(cli, CLI_FLAG_TARGET));
+    if (count < 2)
+        return;
+    json_open(body, "targets", '[');
+    if (first)
+        json_put_text(body, NULL, first);
+    cursor = 0;
+    for (const char *text; (text = cli_options_next(&cli->options, CLI_FLAG_TARGET, &cursor));)
+        json_put_text(body, NULL, text);
+    json_close(body, ']');
+}
+
 enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
 {
     static const struct {
         enum cli_flag_id flag;
         const char *name;
     } texts[] = {
-        {CLI_FLAG_TARGET, "target"}, {CLI_FLAG_METHOD, "method"},
-        {CLI_FLAG_CRON, "cron"},     {CLI_FLAG_EVERY, "every"},
-        {CLI_FLAG_ZONE, "timezone"}, {CLI_FLAG_DST, "dst"},
-        {CLI_FLAG_UNTIL, "until"},   {CLI_FLAG_CONTENT_TYPE, "content_type"},
+        {CLI_FLAG_METHOD, "method"},
+        {CLI_FLAG_CRON, "cron"},
+        {CLI_FLAG_EVERY, "every"},
+        {CLI_FLAG_ZONE, "timezone"},
+        {CLI_FLAG_DST, "dst"},
+        {CLI_FLAG_UNTIL, "until"},
+        {CLI_FLAG_CONTENT_TYPE, "content_type"},
     };
     const char *payload = cli_flag(cli, CLI_FLAG_PAYLOAD), *text = cli_flag(cli, CLI_FLAG_BODY);
     uint64_t count;

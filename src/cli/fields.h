@@ -13,6 +13,10 @@
 /* Appends the due time: "after" for a duration, "at" for a time; "now" is a delay of 0. */
 enum cli_exit fields_append_when(struct buffer *body, const char *text);
 
+/* Appends the target of a timer, `first` or that of --target, or several as `targets`. `first` may
+ * be NULL. */
+void fields_append_targets(struct cli *cli, const char *first, struct buffer *body);
+
 /* Appends a member for each flag that was given and describes a timer. */
 enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body);
 

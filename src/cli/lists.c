@@ -293,12 +293,30 @@ enum cli_exit lists_count(struct cli *cli, const char *place, uint64_t *ret_coun
 
 /* ---- list ---- */
 
+/* Appends a timer's first target, and how many others it has. */
+static void lists_append_targets(struct buffer *out, struct bytes timer)
+{
+    struct cli_list targets;
+    struct bytes target;
+    unsigned count = 0;
+
+    for (cli_list_init(&targets, cli_member(timer, "targets")); cli_list_next(&targets, &target);)
+        if (count++ == 0)
+            cli_append_value(out, cli_member(target, "target"));
+    if (count > 1)
+        buffer_printf(out, " and %u more", count - 1);
+}
+
 static void lists_add_cell(struct screen_table *table, struct bytes timer, const char *name)
 {
+    const struct bytes value = cli_member(timer, name);
     struct buffer text;
 
     buffer_init(&text);
-    cli_append_value(&text, cli_member(timer, name));
+    if (!value.size && strcmp(name, "target") == 0)
+        lists_append_targets(&text, timer);
+    else
+        cli_append_value(&text, value);
     screen_table_add(table,
                      strcmp(name, "state") == 0 ? screen_colour_of_state(buffer_bytes(&text))
                                                 : SCREEN_PLAIN,

@@ -77,7 +77,7 @@ enum cli_exit timers_add(struct cli *cli)
     enum cli_exit code = count == 2 ? fields_append_when(&body, arguments[0]) : CLI_EXIT_DONE;
     if (key && !is_put)
         json_put_text(&body, "key", key);
-    json_put_text(&body, "target", arguments[count - 1]);
+    fields_append_targets(cli, arguments[count - 1], &body);
     code = code ? code : fields_append_flags(cli, &body);
     code = code ? code : timers_header(cli, CLI_FLAG_IDEMPOTENCY_KEY, "Idempotency-Key", &header);
     json_close(&body, '}');
@@ -111,6 +111,7 @@ static enum cli_exit timers_send_change(struct cli *cli, const char *method,
         when = cli->options.arguments[cli->options.argument_count - 1];
     if (!code && when)
         code = fields_append_when(&body, when);
+    fields_append_targets(cli, NULL, &body);
     code = code ? code : fields_append_flags(cli, &body);
     code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
     if (!code && body.size == 1)

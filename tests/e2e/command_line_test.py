@@ -55,6 +55,20 @@ class Timers(CommandLine):
         fired, = self.ask("add", "now", self.receiver.url())
         self.await_state(fired, "fired")
 
+    # proves: targets
+    def test_several_targets(self):
+        timer, = self.ask("add", "1h", "queue:a", "--target", "queue:b", "--target", "log:c", "--key", "several")
+        self.assertEqual([target["target"] for target in timer["targets"]], ["queue:a", "queue:b", "log:c"])
+        self.assertIn("queue:a and 2 more", self.run_cli("list").out)
+        one, = self.ask("change", "--key", "several", "--target", "queue:d")
+        self.assertEqual(one["target"], "queue:d")
+        two, = self.ask("change", "--key", "several", "--target", "queue:d", "--target", "queue:e")
+        self.assertEqual([target["target"] for target in two["targets"]], ["queue:d", "queue:e"])
+        fired, = self.ask("add", "now", "queue:x", "--target", "queue:y")
+        lines = [json.loads(line) for line in self.run_cli("export").out.splitlines()]
+        self.assertFalse([line for line in lines if "part_of" in line])
+        self.assertIn(fired["id"], [line["id"] for line in lines])
+
     def test_repeating_an_add_doubles_nothing(self):
         first = self.run_cli("add", "1h", "queue:a", "--idempotency-key", "x1", "-o", "ids").out
         self.assertEqual(self.run_cli("add", "1h", "queue:a", "--idempotency-key", "x1", "-o", "ids").out, first)
