@@ -207,6 +207,15 @@ class DashboardTest(DashboardCase):
         self.see("document.body.innerText.includes('asks for a token')", "the question")
 
     # proves: dashboard
+    def test_several_targets(self):
+        """Goal: the page of a timer shows how each of its targets stands, and leads to the one that failed."""
+        timer = self.call(201, "POST", "/v1/timers", {"after": 0, "targets": ["queue:later", self.receiver.url("/gone")]})[1]
+        self.browser.open(self.url + f"#/timers/{timer['id']}")
+        self.see("/queue:later\\s+delivering/.test(document.body.innerText)", "the target that is open")
+        self.see("/gone\\s+dead/.test(document.body.innerText)", "the target that failed")
+        self.browser.run("[...document.querySelectorAll('tbody a')].find((a) => a.innerText.endsWith('/gone')).click()")
+        self.see(f"document.body.innerText.includes('{timer['id']}') && location.hash !== '#/timers/{timer['id']}'", "its part")
+
     def test_live(self):
         """Goal: what others do by the API appears on the page that is open, and nothing of what its reader does is lost."""
         first = self.create(key="first", after="1h")

@@ -57,9 +57,19 @@ export function payloadText(timer) {
   return timer.payload === undefined ? "" : stringify(timer.payload, "  ");
 }
 
+/** The target of a timer as one edits it; several have a blank between them. */
+export function targetOf(timer) {
+  return timer.target ?? (timer.targets ?? []).map(({target}) => target).join(" ");
+}
+
+function targetIn(text) {
+  const targets = text.trim().split(/\s+/);
+  return targets.length > 1 ? {targets} : {target: targets[0]};
+}
+
 /** The body of POST /v1/timers for what the form holds. */
 export function bodyOf(given) {
-  const body = {target: given.target};
+  const body = targetIn(given.target);
   if (given.kind === "cron") Object.assign(body, {cron: given.time, timezone: given.timezone || undefined});
   else body[given.kind] = given.time;
   if (given.key) body.key = given.key;
@@ -85,7 +95,7 @@ export function mergePatch(from, to) {
 
 /** The patch for what a form has of a timer: its fields that differ. */
 export function changed(timer, {target, labels, payload}) {
-  const patch = {target: mergePatch(timer.target, target.trim())};
+  const patch = target.trim() === targetOf(timer) ? {} : targetIn(target);
   if (labels !== labelsOf(timer)) patch.labels = mergePatch(new Map(Object.entries(timer.labels ?? {})), labelsIn(labels));
   if (payload !== undefined && payload !== payloadText(timer))
     patch.payload = payload.trim() ? mergePatch(timer.payload, jsonOf(payload)) : null;

@@ -57,7 +57,7 @@ async function owners(content, at, unitMs, signal) {
   const page = await get(`/v1/timers${query({due_after: at, due_before: end, limit: 1000})}`, {signal});
   const counts = new Map();
   for (const timer of page.timers)
-    for (const name of [timer.target, ...Object.entries(timer.labels ?? {}).map(([key, value]) => `${key}:${value}`)])
+    for (const name of [...(timer.targets ?? [timer]).map(({target}) => target), ...Object.entries(timer.labels ?? {}).map(([key, value]) => `${key}:${value}`)])
       counts.set(name, (counts.get(name) ?? 0) + 1);
   const rows = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 10);
   content.append(h("h2", {}, "Who makes the highest peak"),

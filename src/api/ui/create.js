@@ -1,7 +1,7 @@
 // A new timer: the form shows when it would fire, and the call that makes it, while one types.
 
 import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
-import {bodyOf, eventsOf, labelsOf, payloadText} from "./change.js";
+import {bodyOf, eventsOf, labelsOf, payloadText, targetOf} from "./change.js";
 import {patch} from "./morph.js";
 import {action, curl, field, form, h, shortId, tell, whenIn, zone} from "./parts.js";
 import {scheduleWords} from "./recurrence.js";
@@ -50,7 +50,7 @@ export async function create({content, parameters, signal}) {
     field("Time zone", "timezone", {placeholder: "Europe/Berlin; UTC if empty"})),
   h("fieldset", {}, h("legend", {}, "What"),
     field("Target", "target", {required: true, placeholder: "https://shop.example/recheck, queue:recheck", wide: true,
-                               value: source.target}),
+                               value: targetOf(source)}),
     field("Key", "key", {value: source.key}),
     field("Labels", "labels", {placeholder: "team:checkout, order:42", value: labelsOf(source)}),
     field("Events that end it", "watch", {placeholder: "order:42", value: eventsOf(source)}),

@@ -1,6 +1,7 @@
 // Dead letters: why, and what can be done with one or with many.
 
 import {call, curlOf, get, mayChange, post, query} from "./api.js";
+import {targetOf} from "./change.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
 import {action, ask, field, h, keyOf, number, table, tell, when, words} from "./parts.js";
@@ -75,7 +76,7 @@ export async function dead(context) {
   const list = paged("/v1/dead", filter, "Dead letters, oldest first", [
     picking && picking.column,
     {name: "Key", kind: "key", of: keyOf},
-    {name: "Target", kind: "break", of: (timer) => timer.target},
+    {name: "Target", kind: "break", of: targetOf},
     {name: "Died", kind: "time", of: ({ended}) => when(ended), by: ({ended}) => ended, isSorted: "ascending"},
     {name: "Attempts", kind: "number", of: (timer) => number(timer.attempts)},
     {name: "Error", kind: "break", of: (timer) => timer.last_error},

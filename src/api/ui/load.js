@@ -46,7 +46,7 @@ export async function queues(context) {
       {name: "Paused", kind: "state", of: pausedOf},
       may && {name: "Do", of: (queue) => queueButtons(queue, done)},
     ], rows, {sort, empty: "none. A timer with the target queue:NAME makes one when it is due"}), cut(complete), curl(curlOf("GET", "/v1/queues"))];
-  }, {touches: ({timer}) => !timer || timer.target.startsWith("queue:")});
+  }, {touches: ({timer}) => !timer || timer.target?.startsWith("queue:")});
 }
 
 export async function queue(context) {

@@ -1,7 +1,7 @@
 // One timer: its life, what it waits for, and what can be done with it.
 
 import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
-import {changed, eventsOf, labelsOf, payloadText} from "./change.js";
+import {changed, eventsOf, labelsOf, payloadText, targetOf} from "./change.js";
 import {isOver, lifeLine} from "./life.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
@@ -26,7 +26,7 @@ function change(timer, path, done) {
   const patchOf = (given) => changed(timer, given);
   ask({
     title: "Change the timer", text: "It is refused if the timer has changed since.", label: "Change it",
-    fields: [field("Target", "target", {value: timer.target, required: true}),
+    fields: [field("Target", "target", {value: targetOf(timer), required: true}),
              field("Labels", "labels", {value: labelsOf(timer), placeholder: "team:checkout, order:42"}),
              timer.body_base64 === undefined &&
                field("Payload, JSON", "payload", {rows: 8, spellcheck: "false", value: payloadText(timer)})],
@@ -125,6 +125,17 @@ function pastFirings(timer) {
   ], timer.runs, {keyOf: ({planned}) => planned})];
 }
 
+/** Each of several targets, and how it stands in the last firing; one leads to the timer that delivers to it. */
+function targetsOf(timer) {
+  if (!timer.targets) return [];
+  return [h("h2", {}, "Targets"), table("The targets, and how each stands in the last firing", [
+    {name: "Target", kind: "break", of: ({target, id}) => id ? h("a", {href: `#/timers/${id}`}, target) : target},
+    {name: "State", of: ({state}) => chip(state)},
+    {name: "Attempts", kind: "number", of: ({attempts}) => attempts === undefined ? "" : number(attempts)},
+    {name: "Error", kind: "break", of: (one) => one.last_error},
+  ], timer.targets)];
+}
+
 /** What is known of a timer, as pairs of a name and its value. */
 function detailsOf(found) {
   const schedule = found.schedule, zone = schedule?.timezone;
@@ -137,6 +148,7 @@ function detailsOf(found) {
     ["Paused since", found.paused ? when(found.paused.since, zone) : ""],
     ["Paused until", found.paused?.until ? when(found.paused.until, zone) : ""], ["Note", found.paused?.note],
     ["Firing of", found.firing_of ? h("a", {href: `#/timers/${found.firing_of}`}, found.firing_of) : ""],
+    ["Part of", found.part_of ? h("a", {href: `#/timers/${found.part_of}`}, found.part_of) : ""],
     ["Report of", found.report_of ? h("a", {href: `#/timers/${found.report_of}`}, found.report_of) : ""],
   ]);
 }
@@ -169,7 +181,7 @@ export async function timer(context) {
       h("div", {class: "halves"},
         h("div", {}, life.of(found, why.next), stages(why.lateness), next),
         h("div", {}, h("h2", {}, "Details"), detailsOf(found), h("h2", {}, "Payload"), payloadOf(found))),
-      ...pastFirings(found)]);
+      ...targetsOf(found), ...pastFirings(found)]);
   }
   async function done(told) {
     await load();

@@ -1,7 +1,7 @@
 // Timers: search, and what can be done with many at once.
 
 import {curlOf, get, mayChange, query} from "./api.js";
-import {labelsOf} from "./change.js";
+import {labelsOf, targetOf} from "./change.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
 import {action, chip, curl, field, folded, form, h, idOf, keyOf, number, sorter, table, tell, when} from "./parts.js";
@@ -15,7 +15,7 @@ const finalStates = ["fired", "cancelled", "dead"];
 
 const columns = [
   {name: "Key", kind: "key", isFixed: true, of: keyOf, by: ({key, id}) => key ?? id},
-  {name: "Target", kind: "break", of: (timer) => timer.target, by: ({target}) => target},
+  {name: "Target", kind: "break", of: targetOf, by: targetOf},
   {name: "Due", isSorted: "ascending", by: ({due}) => due, of: (timer) => when(timer.due, timer.schedule?.timezone)},
   {name: "State", by: ({state}) => state, of: (timer) => chip(timer.state, ["retrying", "dead"].includes(timer.state) && `#/deliveries${query({timer: timer.id})}`)},
   {name: "Labels", kind: "break", of: labelsOf, by: labelsOf},
