@@ -76,6 +76,8 @@ type contractArguments struct {
 	Since       *Instant
 	Has         string
 	Node        int
+	Name        string
+	Definition  map[string]any
 	KeyContains string `json:"key_contains"`
 	Origin      string `json:"origin"`
 }
@@ -145,6 +147,16 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.Tenants(ctx)
 	case "cluster":
 		return c.Cluster(ctx)
+	case "named_targets":
+		return c.NamedTargets(ctx)
+	case "named_target_get":
+		return c.NamedTarget(ctx, a.Name)
+	case "named_target_set":
+		return c.SetNamedTarget(ctx, a.Name, a.Definition, a.IfVersion)
+	case "named_target_remove":
+		return c.RemoveNamedTarget(ctx, a.Name, a.IfVersion)
+	case "named_targets_reseal":
+		return c.ResealNamedTargets(ctx)
 	case "cluster_drain":
 		return c.DrainNode(ctx, a.Node)
 	case "cluster_undrain":

@@ -228,6 +228,42 @@ func (c *Client) Cluster(ctx context.Context) (map[string]any, error) {
 	return c.figures(ctx, "GET", "/v1/cluster", nil)
 }
 
+// NamedTargets lists the named targets, without their secrets.
+func (c *Client) NamedTargets(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/named-targets", nil)
+}
+
+// NamedTarget gets a named target, without its secrets.
+func (c *Client) NamedTarget(ctx context.Context, name string) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/named-targets/"+url.PathEscape(name), nil)
+}
+
+// SetNamedTarget defines a named target, or replaces its definition, if it has the version, or, with 0, any:
+// "url", "method", "headers", "auth", "ca". Secrets that are left out stay.
+func (c *Client) SetNamedTarget(ctx context.Context, name string, definition any, ifVersion int64) (map[string]any, error) {
+	call, err := withJSON("PUT", "/v1/named-targets/"+url.PathEscape(name), definition)
+	if err != nil {
+		return nil, err
+	}
+	var target map[string]any
+	err = c.send(ctx, call.onlyVersion(ifVersion), &target)
+	return target, err
+}
+
+// RemoveNamedTarget removes a named target, if it has the version, or, with 0, any. Attempts of its timers fail
+// until it is defined again.
+func (c *Client) RemoveNamedTarget(ctx context.Context, name string, ifVersion int64) (map[string]any, error) {
+	var target map[string]any
+	call := newCall("DELETE", "/v1/named-targets/"+url.PathEscape(name)).onlyVersion(ifVersion)
+	err := c.send(ctx, call, &target)
+	return target, err
+}
+
+// ResealNamedTargets seals all secrets with the first key of the daemon.
+func (c *Client) ResealNamedTargets(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "POST", "/v1/named-targets/reseal", nil)
+}
+
 // DrainNode has a node of the cluster give its partitions to the others, and take none back.
 func (c *Client) DrainNode(ctx context.Context, node int) (map[string]any, error) {
 	return c.figures(ctx, "PUT", "/v1/cluster/nodes/"+strconv.Itoa(node)+"/drain", nil)

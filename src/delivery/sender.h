@@ -23,7 +23,8 @@
 struct sender_options {
     const struct config *config; /* borrowed until stop, as are the next two */
     const char *user_agent;
-    struct targets *targets;                              /* breakers of the targets */
+    struct targets *targets;              /* breakers of the targets */
+    struct definition_board *definitions; /* what tenants define by name; NULL means nothing */
     void (*done)(void *context, struct list *deliveries); /* becomes the owner of the deliveries */
     void *context;
 };
@@ -93,6 +94,9 @@ void senders_stop(struct senders *senders);
 /* Appends the public keys of the tokens of webhooks, as a JWK set. `self` is that of TARGET_HTTPS.
  * May be called from any thread. */
 void sender_webhook_append_key_set(void *self, struct buffer *out);
+
+/* Returns the named targets of the sender of webhooks, which `self` is. */
+struct named *webhook_sender_named(void *self);
 
 /* Returns `ret_self` of the sender of this kind. */
 void *senders_find(const struct senders *senders, enum target_kind kind);

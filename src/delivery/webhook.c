@@ -191,7 +191,7 @@ static void webhook_end(struct webhook *webhook, struct webhook_transfer *transf
     struct target_verdict verdict;
     struct delivery *delivery = webhook_transfer_end(transfer, result, &verdict);
     if (delivery->outcome.status)
-        webhook_teach(webhook, transfer->easy, delivery->timer);
+        webhook_teach(webhook, transfer->easy, delivery_sent(delivery));
     webhook_ended(webhook, delivery, &transfer->ticket, verdict);
 }
 
@@ -267,7 +267,7 @@ static void webhook_begin_by_libcurl(void *context, struct delivery *delivery,
         return;
     }
     transfer->ticket = *ticket;
-    const long is_used_once = webhook_target_is_named(delivery->timer);
+    const long is_used_once = webhook_target_is_named(delivery_sent(delivery));
     if (!webhook_transfer_begin(transfer, delivery, timeout_ms)) {
         list_push_front(&webhook->free, &transfer->link);
         webhook_ended(webhook, delivery, ticket, TARGET_VERDICT_UNKNOWN);
@@ -280,6 +280,27 @@ static void webhook_begin_by_libcurl(void *context, struct delivery *delivery,
         !webhook_set_libcurl_max(webhook) ||
         curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK)
         webhook_end(webhook, transfer, CURLE_OUT_OF_MEMORY);
+}
+
+/* Looks a named target up. If that fails, the delivery comes back as FAILED and is tried again: the
+ * target may be defined anew. */
+static bool webhook_resolve(struct webhook *webhook, struct delivery *delivery,
+                            const struct target_ticket *ticket)
+{
+    const struct timer *timer = delivery->timer;
+    struct delivery_outcome *outcome = &delivery->outcome;
+    struct error error;
+
+    if (timer->target.kind != TARGET_NAMED ||
+        !named_resolve(webhook->options.named, delivery, &error))
+        return true;
+    webhook_outcome_fail(outcome, DELIVERY_FAILED, "");
+    snprintf(outcome->error, sizeof(outcome->error), "named target %.*s: %.80s",
+             (int)timer->target.name.size, timer->texts.target.data,
+             error.text[0] ? error.text : "out of memory");
+    delivery->started_us = delivery->ended_us = wall_now_us();
+    webhook_ended(webhook, delivery, ticket, TARGET_VERDICT_UNKNOWN);
+    return false;
 }
 
 static bool webhook_has_room(const struct webhook *webhook)
@@ -298,6 +319,8 @@ static void webhook_begin_some(struct webhook *webhook, struct list *waiting, in
         struct delivery *delivery = list_item(list_pop(waiting), struct delivery, link);
         struct target_ticket ticket;
         if (!webhook_may_enter(webhook, delivery, &ticket))
+            continue;
+        if (!webhook_resolve(webhook, delivery, &ticket))
             continue;
         /* A transfer may have no socket yet, and a socket may have no transfer. */
         const size_t others = webhook->flying_count > webhook->sockets.open_count
@@ -319,6 +342,8 @@ static void webhook_hand_back(struct webhook *webhook)
 {
     if (list_is_empty(&webhook->ended))
         return;
+    LIST_FOR_EACH (&webhook->ended, link)
+        named_release(list_item(link, struct delivery, link));
     webhook->options.done(webhook->options.context, &webhook->ended);
     assert(list_is_empty(&webhook->ended));
 }

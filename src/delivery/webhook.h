@@ -29,6 +29,7 @@
 #define TICKWHEEL_DELIVERY_WEBHOOK_H
 
 #include "delivery/guard.h"
+#include "delivery/named.h"
 #include "delivery/targets.h"
 #include "delivery/token_issuer.h"
 #include "engine/delivery.h"
@@ -38,6 +39,7 @@ struct webhook_options {
     const char *secrets;
     const struct guard *guard; /* addresses that may be called; borrowed until stop */
     struct targets *targets;   /* breakers of the targets; borrowed until stop */
+    struct named *named;       /* named targets; borrowed until stop. NULL: none are posted */
     /* certificates to trust instead of the system's; NULL for the system's */
     const char *ca_file;
     struct token_issuer_options tokens; /* `issuer` is NULL if webhooks carry no tokens */
@@ -93,5 +95,8 @@ void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE]
  * sets that header or it would change the framing of the request. Creation refuses such a header;
  * delivery omits it. */
 bool webhook_header_is_reserved(struct bytes name);
+
+/* True for a token of RFC 9110, as in a header's name. */
+bool webhook_header_is_name(struct bytes text);
 
 #endif

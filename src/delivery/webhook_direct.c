@@ -271,10 +271,11 @@ static bool webhook_connection_build(struct webhook_connection *connection)
         .issuer = settings->issuer,
         .event_source = settings->event_source,
         .now_s = wall_machine_now_us() / 1000000,
-        .trace = webhook_request_trace(delivery->timer, settings->trace_high, settings->trace_low),
+        .trace = webhook_request_trace(delivery_sent(delivery), settings->trace_high,
+                                       settings->trace_low),
     };
 
-    webhook_connection_frame(connection, delivery->timer);
+    webhook_connection_frame(connection, delivery_sent(delivery));
     return !buffer_failed(&connection->frame) &&
            webhook_request_build(&connection->request, delivery, &envelope) == ERROR_NONE;
 }
@@ -288,7 +289,7 @@ static size_t webhook_connection_unsent(const struct webhook_connection *connect
     const struct bytes parts[] = {{frame, start_size},
                                   webhook_request_lines(&connection->request),
                                   {frame + start_size, connection->frame.size - start_size},
-                                  connection->delivery->timer->texts.payload};
+                                  delivery_sent(connection->delivery)->texts.payload};
     size_t skipped = connection->sent, count = 0;
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -595,7 +596,7 @@ static bool webhook_connection_load(struct webhook_connection *connection,
                                     struct instant now)
 {
     struct webhook_direct *direct = connection->direct;
-    const uint64_t timeout_ms = delivery->timer->retry.timeout_ms;
+    const uint64_t timeout_ms = delivery_sent(delivery)->retry.timeout_ms;
 
     delivery->started_us = delivery->ended_us = wall_now_us();
     delivery->outcome.error[0] = '\0';
@@ -652,12 +653,13 @@ bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delive
 {
     const struct instant now = instant_now();
 
-    if (delivery->timer->target.kind != TARGET_HTTP)
+    if (delivery_sent(delivery)->target.kind != TARGET_HTTP)
         return false;
-    struct webhook_connection *connection = webhook_direct_idle(direct, delivery->timer, now);
+    struct webhook_connection *connection =
+        webhook_direct_idle(direct, delivery_sent(delivery), now);
     const bool is_reused = connection != NULL;
     if (!is_reused)
-        connection = webhook_direct_connect(direct, delivery->timer, others, now);
+        connection = webhook_direct_connect(direct, delivery_sent(delivery), others, now);
     if (!connection)
         return false;
     connection->is_reused = is_reused;

@@ -71,8 +71,7 @@ bool webhook_header_is_reserved(struct bytes name)
     return false;
 }
 
-/* True for a token of RFC 9110, as in a header's name. */
-static bool webhook_request_is_token(struct bytes text)
+bool webhook_header_is_name(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
@@ -167,7 +166,7 @@ static bool request_next_own(struct bytes *lines, struct own_header *ret_own)
             continue;
         ret_own->name = (struct bytes){line.data, (size_t)(colon - line.data)};
         ret_own->value = bytes_trim((struct bytes){colon + 1, line.size - ret_own->name.size - 1});
-        if (webhook_request_is_token(ret_own->name) && !bytes_has_control(ret_own->value) &&
+        if (webhook_header_is_name(ret_own->name) && !bytes_has_control(ret_own->value) &&
             !webhook_header_is_reserved(ret_own->name))
             return true;
     }
@@ -272,7 +271,7 @@ enum error_code webhook_request_build(struct webhook_request *request,
                                       const struct delivery *delivery,
                                       const struct webhook_envelope *envelope)
 {
-    const struct timer *timer = delivery->timer;
+    const struct timer *timer = delivery_sent(delivery);
     const struct timer_texts *texts = &timer->texts;
     bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
 

@@ -1,4 +1,4 @@
-/* webhook_sender.c - the sender of http and https targets: a webhook thread with the node's
+/* webhook_sender.c - the sender of http, https and named targets: a webhook thread with the node's
  * settings. */
 #include "delivery/sender.h"
 
@@ -9,6 +9,7 @@
 
 struct webhook_sender {
     struct guard guard;
+    struct named *named;
     struct targets *targets;
     struct webhook *webhook;
 };
@@ -33,9 +34,16 @@ static enum error_code webhook_sender_start(const struct sender_options *options
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     self->targets = options->targets;
     enum error_code code = guard_init(&self->guard, config->webhook_allow, ret_error);
+    if (!code)
+        code = named_create(&(struct named_options){.board = options->definitions,
+                                                    .keys = config->secrets_keys,
+                                                    .secrets_folder = config->secrets_folder,
+                                                    .guard = &self->guard},
+                            &self->named, ret_error);
     if (!code) {
         const struct webhook_options webhook_options = {
             .targets = options->targets,
+            .named = self->named,
             .event_source = sends_events ? config->webhook_cloudevents_source : NULL,
             .secrets = config->webhook_secret,
             .guard = &self->guard,
@@ -55,6 +63,7 @@ static enum error_code webhook_sender_start(const struct sender_options *options
         code = webhook_start(&webhook_options, &self->webhook, ret_error);
     }
     if (code) {
+        named_destroy(self->named);
         free(self);
         return code;
     }
@@ -75,7 +84,8 @@ static enum error_code webhook_sender_check(void *context, struct bytes tenant, 
 {
     const struct webhook_sender *self = context;
 
-    (void)tenant;
+    if (target->kind == TARGET_NAMED)
+        return named_check(self->named, tenant, text, target, ret_error);
     if (guard_allows_host(&self->guard, target_slice(text, target->name)))
         return ERROR_NONE;
     return error_set(ret_error, ERROR_INVALID,
@@ -101,7 +111,10 @@ static enum error_code webhook_sender_reload(void *context, const struct config 
                                              struct error *ret_error)
 {
     struct webhook_sender *self = context;
+    const enum error_code code = named_reload(self->named, config->secrets_keys, ret_error);
 
+    if (code)
+        return code;
     const struct token_issuer_options tokens = webhook_sender_tokens(config);
     return webhook_reload(self->webhook, config->webhook_secret,
                           *config->webhook_ca_file ? config->webhook_ca_file : NULL, &tokens,
@@ -113,6 +126,7 @@ static void webhook_sender_stop(void *context)
     struct webhook_sender *self = context;
 
     webhook_stop(self->webhook);
+    named_destroy(self->named);
     free(self);
 }
 
@@ -121,6 +135,13 @@ void sender_webhook_append_key_set(void *context, struct buffer *out)
     struct webhook_sender *self = context;
 
     webhook_append_key_set(self->webhook, out);
+}
+
+struct named *webhook_sender_named(void *context)
+{
+    struct webhook_sender *self = context;
+
+    return self->named;
 }
 
 const struct sender sender_webhook = {

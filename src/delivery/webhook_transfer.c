@@ -365,11 +365,46 @@ static bool transfer_set_target(struct webhook_transfer *transfer, const struct 
     return bad == CURLE_OK;
 }
 
+static struct curl_blob transfer_blob(struct bytes text)
+{
+    return (struct curl_blob){.data = (void *)(uintptr_t)text.data, text.size, CURL_BLOB_COPY};
+}
+
+/* Sets the client certificate and the authorities of a named target. libcurl shares a connection
+ * only among requests with equal ones. The handle is replaced afterwards, which wipes nothing, but
+ * frees its copies. */
+static bool transfer_set_identity(struct webhook_transfer *transfer,
+                                  const struct delivery *delivery)
+{
+    const struct named_identity *identity = named_identity_of(delivery);
+    CURLcode bad = CURLE_OK;
+
+    if (!identity)
+        return true;
+    transfer->is_worn_by_identity_ = true;
+    if (identity->certificate.size) {
+        const struct curl_blob certificate = transfer_blob(identity->certificate);
+        const struct curl_blob key = transfer_blob(identity->key);
+
+        bad |= curl_easy_setopt(transfer->easy, CURLOPT_SSLCERTTYPE, "PEM");
+        bad |= curl_easy_setopt(transfer->easy, CURLOPT_SSLCERT_BLOB, &certificate);
+        bad |= curl_easy_setopt(transfer->easy, CURLOPT_SSLKEYTYPE, "PEM");
+        bad |= curl_easy_setopt(transfer->easy, CURLOPT_SSLKEY_BLOB, &key);
+    }
+    if (identity->ca.size) {
+        const struct curl_blob ca = transfer_blob(identity->ca);
+
+        bad |= curl_easy_setopt(transfer->easy, CURLOPT_CAINFO_BLOB, &ca);
+        bad |= curl_easy_setopt(transfer->easy, CURLOPT_CAPATH, NULL);
+    }
+    return bad == CURLE_OK;
+}
+
 /* Sets everything about `delivery` except its target. */
 static bool transfer_set_request(struct webhook_transfer *transfer, const struct delivery *delivery,
                                  uint64_t timeout_ms)
 {
-    const struct timer *timer = delivery->timer;
+    const struct timer *timer = delivery_sent(delivery);
     struct bytes payload = timer->texts.payload;
     CURL *easy = transfer->easy;
     const struct webhook_envelope envelope = {
@@ -397,7 +432,7 @@ static bool transfer_set_request(struct webhook_transfer *transfer, const struct
 bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery,
                             uint64_t timeout_ms)
 {
-    const struct timer *timer = delivery->timer;
+    const struct timer *timer = delivery_sent(delivery);
 
     delivery->started_us = delivery->ended_us = wall_now_us();
     delivery->outcome.error[0] = '\0';
@@ -405,9 +440,12 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     const bool is_fit = !transfer->is_worn_ && transfer->trust_ == transfer->settings_->trust;
     if (is_fit || webhook_transfer_renew(transfer))
         is_ready = transfer_set_target(transfer, timer, &delivery->outcome) &&
+                   transfer_set_identity(transfer, delivery) &&
                    transfer_set_request(transfer, delivery, timeout_ms);
     if (!is_ready) {
         webhook_transfer_leave_origin(transfer);
+        transfer->is_worn_ |= transfer->is_worn_by_identity_;
+        transfer->is_worn_by_identity_ = false;
         if (!delivery->outcome.error[0])
             webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");
         return false;
@@ -432,7 +470,8 @@ static struct delivery *transfer_give_back(struct webhook_transfer *transfer)
     delivery->ended_us = wall_now_us();
     webhook_transfer_leave_origin(transfer);
     transfer->delivery_ = NULL;
-    transfer->is_worn_ = transfer_is_worn(transfer);
+    transfer->is_worn_ = transfer->is_worn_by_identity_ || transfer_is_worn(transfer);
+    transfer->is_worn_by_identity_ = false;
     return delivery;
 }
 

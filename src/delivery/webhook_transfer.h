@@ -11,6 +11,7 @@
 #define TICKWHEEL_DELIVERY_WEBHOOK_TRANSFER_H
 
 #include "delivery/guard.h"
+#include "delivery/named.h"
 #include "delivery/signatures.h"
 #include "delivery/targets.h"
 #include "delivery/webhook_outcome.h"
@@ -82,9 +83,10 @@ struct webhook_transfer {
     struct webhook_generation *origin_;
     uint32_t generation_; /* generation of connections that `easy` may use, if `has_generation_` */
     bool has_generation_, is_scout_;
-    uint32_t trust_;  /* `trust` of the settings when `easy` was made */
-    bool is_cut_off_; /* the connection was closed after the request was sent */
-    bool is_worn_;    /* `easy` must be replaced before it is used again */
+    uint32_t trust_;           /* `trust` of the settings when `easy` was made */
+    bool is_cut_off_;          /* the connection was closed after the request was sent */
+    bool is_worn_by_identity_; /* the delivery in flight has an identity of its own */
+    bool is_worn_;             /* `easy` must be replaced before it is used again */
 };
 
 /* Makes a transfer without a delivery. Returns NULL if out of memory. */

@@ -48,8 +48,11 @@ struct delivery_outcome {
 struct delivery {
     struct list link;          /* list of whoever holds the delivery */
     const struct timer *timer; /* lent to the sender */
-    uint32_t attempt;          /* from 1 */
-    uint64_t epoch;            /* epoch of the partition's owner: a fencing token that only rises */
+    /* The timer as it is sent, if that differs: to a named target. The sender's; NULL before and
+     * after. */
+    const struct timer *sent;
+    uint32_t attempt; /* from 1 */
+    uint64_t epoch;   /* epoch of the partition's owner: a fencing token that only rises */
     /* In a cluster, latest time on CLOCK_BOOTTIME at which it may be sent, by the lease of its
      * partition. The value changes and lives as long as the senders. NULL if there is no limit. */
     const _Atomic uint64_t *valid_until_ns;
@@ -80,5 +83,11 @@ struct delivery {
     enum error_code recorded;
     void *holder; /* private to the sender */
 };
+
+/* Returns the timer as it is sent. */
+static inline const struct timer *delivery_sent(const struct delivery *delivery)
+{
+    return delivery->sent ? delivery->sent : delivery->timer;
+}
 
 #endif

@@ -69,7 +69,7 @@ static void measure_answer(struct metrics *metrics, const struct delivery *deliv
 {
     const struct delivery_outcome *outcome = &delivery->outcome;
     const struct target *target = &delivery->timer->target;
-    const bool is_webhook = target_is_webhook(target);
+    const bool is_webhook = target_is_webhook(target) || target->kind == TARGET_NAMED;
     const bool is_broker = target_sharing(target) == TARGET_SHARES_CONNECTION;
 
     if (outcome->result == DELIVERY_POSTPONED || outcome->result == DELIVERY_RETURNED)

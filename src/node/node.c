@@ -54,6 +54,7 @@ static enum error_code node_start_senders(struct node *node, struct error *ret_e
         .config = node->config,
         .user_agent = NODE_USER_AGENT,
         .targets = node->targets,
+        .definitions = &node->holds.definitions,
         .done = partition_post_outcomes,
         .context = node->partitions,
     };

@@ -242,6 +242,9 @@ struct node_advance *node_advance(const struct node *node);
 /* Returns the pauses of all tenants. The caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_pauses(struct node *node);
 
+/* Returns the named targets, which seal secrets and open them (delivery/named.h). */
+struct named *node_named(const struct node *node);
+
 /* Returns the definitions of all tenants. The caller leaves the table (definitions_leave). */
 struct definitions *node_definitions(struct node *node);
 

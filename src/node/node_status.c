@@ -74,6 +74,11 @@ enum error_code node_check_target(const struct node *node, struct bytes tenant, 
     return senders_check(node->senders, tenant, text, target, ret_error);
 }
 
+struct named *node_named(const struct node *node)
+{
+    return webhook_sender_named(senders_find(node->senders, TARGET_NAMED));
+}
+
 void node_reload(struct node *node, const struct config *config, senders_told told, void *context)
 {
     senders_reload(node->senders, config, told, context);

@@ -107,6 +107,13 @@ enum config_log_level {
           "without tokens_file: more hosts by which clients may call, without ports")             \
     FIELD(LIST, allowed_origins, "", 0, 4000,                                                     \
           "origins whose web pages may change timers, such as https://shop.example")              \
+    FIELD(SECRET, secrets_keys, "", 0, 1000,                                                      \
+          "keys that seal secrets of named targets: NAME=BASE64 of 32 bytes; the first seals")    \
+    FIELD(TEXT, secrets_keys_file, "", 0, 4000, "file to read secrets_keys from")                 \
+    FIELD(TEXT, secrets_folder, "", 0, 4000,                                                      \
+          "folder of the files that secret_ref names; that of a tenant is in it")                 \
+    FIELD(LIST, sensitive_headers, "", 0, 4000,                                                   \
+          "more headers of timers that are shown as ***, such as x-token")                        \
     SECTION("timers", "Limits of timers, and how they are kept in memory.")                       \
     FIELD(BYTES, payload_bytes_max, "1M", 1, 64 * MIB,                                            \
           "limit of the payload of a timer; beyond it 413")                                       \

@@ -120,6 +120,7 @@ static const struct {
     bool may_have_lines; /* the file may have several lines; those that begin with # are comments */
 } secrets[] = {
     {"webhook_secret", "webhook_secret_file", true},
+    {"secrets_keys", "secrets_keys_file", true},
     {"broker_connections", "broker_connections_file", true},
     {"cluster_secret", "cluster_secret_file", false},
 };
@@ -248,11 +249,12 @@ static enum error_code config_load_file(struct config *config, const char *path,
 
 /* ---- the environment ---- */
 
-/* True for variables with the prefix that are no settings of the daemon: TICKWHEEL_CONFIG, and
- * those of the command line. */
+/* True for variables with the prefix that are no settings of the daemon: TICKWHEEL_CONFIG, those of
+ * the command line, and the secrets that named targets refer to. */
 static bool config_load_is_foreign(const char *name)
 {
-    return strcmp(name, "config") == 0 || strcmp(name, "url") == 0 || strcmp(name, "token") == 0;
+    return strcmp(name, "config") == 0 || strcmp(name, "url") == 0 || strcmp(name, "token") == 0 ||
+           strncmp(name, "secret_", 7) == 0;
 }
 
 static enum error_code config_load_environment(struct config *config, char *const environment[],

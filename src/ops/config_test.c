@@ -724,6 +724,7 @@ static void the_example_is_a_config_file(void **state)
         if (example.data[i] == ';' && (i == 0 || example.data[i - 1] == '\n') &&
             strncmp(example.data + i, ";webhook_secret", 15) != 0 &&
             strncmp(example.data + i, ";broker_connections", 19) != 0 &&
+            strncmp(example.data + i, ";secrets_keys", 13) != 0 &&
             strncmp(example.data + i, ";cluster_secret", 15) != 0)
             example.data[i] = ' ';
     for (size_t i = 1; i < example.size; i++) /* a line that begins with a space goes on */

@@ -29,15 +29,16 @@
  * sharing  Which timers share a dispatch queue and its limits, TARGET_SHARES_...
  * sender   Delivers it, sender_...: delivery/sender.h. `none` for a kind that workers pull.
  */
-#define TARGET_KIND_LIST(X)                           \
-    X(HTTP, "http://", url, ORIGIN, webhook)          \
-    X(HTTPS, "https://", url, ORIGIN, webhook)        \
-    X(QUEUE, "queue:", queue, WORKERS, none)          \
-    X(LOG, "log:", name, ORIGIN, log)                 \
-    X(KAFKA, "kafka://", broker, CONNECTION, brokers) \
-    X(REDIS, "redis://", broker, CONNECTION, brokers) \
-    X(NATS, "nats://", broker, CONNECTION, brokers)   \
-    X(AMQP, "amqp://", broker_pair, CONNECTION, brokers)
+#define TARGET_KIND_LIST(X)                              \
+    X(HTTP, "http://", url, ORIGIN, webhook)             \
+    X(HTTPS, "https://", url, ORIGIN, webhook)           \
+    X(QUEUE, "queue:", queue, WORKERS, none)             \
+    X(LOG, "log:", name, ORIGIN, log)                    \
+    X(KAFKA, "kafka://", broker, CONNECTION, brokers)    \
+    X(REDIS, "redis://", broker, CONNECTION, brokers)    \
+    X(NATS, "nats://", broker, CONNECTION, brokers)      \
+    X(AMQP, "amqp://", broker_pair, CONNECTION, brokers) \
+    X(NAMED, "", named, ORIGIN, webhook) /* NAME:/path; last, because every text begins so */
 
 enum target_kind {
     TARGET_UNKNOWN, /* no text or an invalid one, so its delivery fails for good */
@@ -71,7 +72,7 @@ struct target {
     uint16_t port;      /* HTTP, HTTPS: port in the text, or that of the scheme */
     /* size of the origin, which begins the text and ends before a path or query */
     uint16_t origin_size;
-    /* host (an IPv6 address with its brackets), broker connection, or queue */
+    /* named target, host (an IPv6 address with its brackets), broker connection, or queue */
     struct target_slice name;
     /* broker targets: stream, subject, topic, or exchange and routing key; percent-encoded */
     struct target_slice paths[TARGET_PATHS_MAX];
@@ -89,6 +90,10 @@ struct target target_unknown(struct bytes text);
 struct bytes target_scheme(enum target_kind kind);
 
 enum target_sharing target_sharing(const struct target *target);
+
+/* True if a named target may have the name: a letter, then up to 63 of A-Z a-z 0-9 . _ -, and not
+ * that of a scheme. */
+bool target_name_is_valid(struct bytes name);
 
 static inline bool target_is_webhook(const struct target *target)
 {

@@ -19,6 +19,14 @@ target_parser target_parser_queue;       /* queue_target.c: NAME or NAME?priorit
 target_parser target_parser_broker;      /* broker_target.c: CONNECTION/PLACE?key=KEY */
 target_parser target_parser_broker_pair; /* broker_target.c: CONNECTION/PLACE/PLACE?key=KEY */
 
+target_parser target_parser_named; /* named_url.c: NAME: or NAME:/path?query */
+
+/* Schemes of all kinds, each after a blank, for messages. */
+extern const char target_schemes[];
+
+/* Checks that path and query, from `at` on, have only characters that a URL may hold. */
+enum error_code target_url_check_path(struct bytes url, const char *at, struct error *ret_error);
+
 /* Returns the slice of the text from `begin` up to `end`. */
 static inline struct target_slice target_slice_of(struct bytes text, const char *begin,
                                                   const char *end)

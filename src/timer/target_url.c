@@ -48,9 +48,7 @@ static const bool target_url_path_characters[256] = {
     ['/'] = true,         ['?'] = true,
 };
 
-/* Checks that path and query have only characters of the table, and % followed by two digits. */
-static enum error_code target_url_check_path(struct bytes url, const char *at,
-                                             struct error *ret_error)
+enum error_code target_url_check_path(struct bytes url, const char *at, struct error *ret_error)
 {
     const char *end = url.data + url.size;
 

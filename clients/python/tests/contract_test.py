@@ -112,6 +112,10 @@ class Contract(unittest.TestCase):
             return (given.pop("queue"),), given
         if do in ("target_pause", "target_resume", "target_reset"):
             return (given.pop("target"),), given
+        if do == "named_target_set":
+            return (given.pop("name"), given.pop("definition")), given
+        if do in ("named_target_get", "named_target_remove"):
+            return (given.pop("name"),), given
         if do == "lease":
             return (given.pop("queue"),), given
         if do == "metrics":
@@ -123,6 +127,8 @@ class Contract(unittest.TestCase):
     NAMES = {"dead_list": "dead", "dead_redrive": "redrive", "dead_delete": "delete_dead",
              "dead_delete_one": "delete_dead_letter", "queue_pause": "pause_queue", "queue_resume": "resume_queue",
              "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
+             "named_target_get": "named_target", "named_target_set": "set_named_target",
+             "named_target_remove": "remove_named_target", "named_targets_reseal": "reseal_named_targets",
              "cluster_drain": "drain_node", "cluster_undrain": "undrain_node",
              "maintenance_begin": "begin_maintenance", "maintenance_end": "end_maintenance"}
 

@@ -523,6 +523,31 @@ export class Client {
     return this.#send({method: "POST", path: `/v1/targets/${encodeURIComponent(target)}/reset`});
   }
 
+  /** All named targets, without their secrets. */
+  namedTargets(): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/named-targets"});
+  }
+
+  namedTarget(name: string): Promise<Figures> {
+    return this.#send({method: "GET", path: `/v1/named-targets/${encodeURIComponent(name)}`});
+  }
+
+  /** Defines it, or replaces its definition: `url`, `method`, `headers`, `auth`, `ca`. Secrets left out stay. */
+  setNamedTarget(name: string, definition: Figures, options: {ifVersion?: number} = {}): Promise<Figures> {
+    return this.#json("PUT", `/v1/named-targets/${encodeURIComponent(name)}`, definition, condition(options.ifVersion));
+  }
+
+  /** From now on attempts of its timers fail, until it is defined again. */
+  removeNamedTarget(name: string, options: {ifVersion?: number} = {}): Promise<Figures> {
+    return this.#send({...condition(options.ifVersion), method: "DELETE",
+                       path: `/v1/named-targets/${encodeURIComponent(name)}`});
+  }
+
+  /** Seals all secrets with the first key of the daemon. */
+  resealNamedTargets(): Promise<Figures> {
+    return this.#send({method: "POST", path: "/v1/named-targets/reseal"});
+  }
+
   // ---- the service ----
 
   /** Whether the process runs. */

@@ -319,6 +319,16 @@ enum error_code timer_parse_method(struct timer_parse *parse)
 enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes method,
                                          const struct timer_texts *texts)
 {
+    struct target target;
+    const bool is_named = !texts->targets.size && !target_parse(texts->target, &target, NULL) &&
+                          target.kind == TARGET_NAMED;
+
+    if (is_named && texts->headers.size)
+        return timer_parse_invalid(parse, "#/headers",
+                                   "The headers of a named target are those of its definition");
+    if (is_named && method.size)
+        return timer_parse_invalid(parse, "#/method",
+                                   "The method of a named target is that of its definition");
     if (!method.size)
         return ERROR_NONE;
     if (!timer_texts_have_webhook(texts))

@@ -94,18 +94,20 @@ static void document_append_headers(const struct route *route, int status, struc
 {
     const bool is_timer =
         status < 400 && route->docs.response && strcmp(route->docs.response, "Timer") == 0;
+    const bool is_named_target =
+        status < 400 && route->docs.response && strcmp(route->docs.response, "NamedTarget") == 0;
     const struct {
         const char *name;
         bool is_sent;
     } headers[] = {
-        {"ETag", is_timer},
+        {"ETag", is_timer || is_named_target},
         {"Location", is_timer && status == 201},
         {"Idempotent-Replayed", is_timer && status == 201},
         {"Tickwheel-Warning", is_timer && document_takes_after(route)},
         {"Retry-After", status == 503},
     };
 
-    if (!is_timer && status != 503)
+    if (!is_timer && !is_named_target && status != 503)
         return;
     json_open(out, "headers", '{');
     for (size_t i = 0; i < sizeof(headers) / sizeof(*headers); i++)

@@ -188,6 +188,12 @@ def hold(kind: str, name: str, verb: str, given: Optional[Fields] = None) -> Cal
     return ask("POST", f"/v1/{kind}/{quote(name, safe='')}/{verb}", given)
 
 
+def named_target(method: str, name: str, given: Optional[Fields] = None, if_version: Optional[int] = None) -> Call[Json]:
+    call = ask(method, f"/v1/named-targets/{quote(name, safe='')}", given)
+    call.headers = _condition(call.headers, if_version)
+    return call
+
+
 def queue(name: str) -> Call[Json]:
     return ask("GET", f"/v1/queues/{quote(name, safe='')}")
 

@@ -321,6 +321,25 @@ class AsyncClient:
         """Closes the breakers of the target."""
         return await self._send(_calls.hold("targets", target, "reset"))
 
+    async def named_targets(self) -> Json:
+        """All named targets, without their secrets."""
+        return await self._send(_calls.ask("GET", "/v1/named-targets"))
+
+    async def named_target(self, name: str) -> Json:
+        return await self._send(_calls.named_target("GET", name))
+
+    async def set_named_target(self, name: str, definition: Mapping[str, Any], *, if_version: Optional[int] = None) -> Json:
+        """Defines it, or replaces its definition: `url`, `method`, `headers`, `auth`, `ca`. Secrets left out stay."""
+        return await self._send(_calls.named_target("PUT", name, dict(definition), if_version))
+
+    async def remove_named_target(self, name: str, *, if_version: Optional[int] = None) -> Json:
+        """From now on attempts of its timers fail, until it is defined again."""
+        return await self._send(_calls.named_target("DELETE", name, None, if_version))
+
+    async def reseal_named_targets(self) -> Json:
+        """Seals all secrets with the first key of the daemon."""
+        return await self._send(_calls.ask("POST", "/v1/named-targets/reseal"))
+
     # ---- the service ----
 
     async def health(self) -> Json:

@@ -317,6 +317,25 @@ class Client:
         """Closes the breakers of the target."""
         return self._send(_calls.hold("targets", target, "reset"))
 
+    def named_targets(self) -> Json:
+        """All named targets, without their secrets."""
+        return self._send(_calls.ask("GET", "/v1/named-targets"))
+
+    def named_target(self, name: str) -> Json:
+        return self._send(_calls.named_target("GET", name))
+
+    def set_named_target(self, name: str, definition: Mapping[str, Any], *, if_version: Optional[int] = None) -> Json:
+        """Defines it, or replaces its definition: `url`, `method`, `headers`, `auth`, `ca`. Secrets left out stay."""
+        return self._send(_calls.named_target("PUT", name, dict(definition), if_version))
+
+    def remove_named_target(self, name: str, *, if_version: Optional[int] = None) -> Json:
+        """From now on attempts of its timers fail, until it is defined again."""
+        return self._send(_calls.named_target("DELETE", name, None, if_version))
+
+    def reseal_named_targets(self) -> Json:
+        """Seals all secrets with the first key of the daemon."""
+        return self._send(_calls.ask("POST", "/v1/named-targets/reseal"))
+
     # ---- the service ----
 
     def health(self) -> Json:

@@ -592,6 +592,37 @@ public final class Client {
         return hold("targets", target, "reset", null);
     }
 
+    /** All named targets, without their secrets. */
+    public JsonNode namedTargets() {
+        return transport.tree(new Call("GET", "/v1/named-targets"));
+    }
+
+    public JsonNode namedTarget(String name) {
+        return transport.tree(new Call("GET", namedTargetPath(name)));
+    }
+
+    /**
+     * Defines it, or replaces its definition: url, method, headers, auth, ca. Secrets that are left out stay. With a
+     * version that is not null only if the definition has it.
+     */
+    public JsonNode setNamedTarget(String name, Object definition, Long ifVersion) {
+        return transport.tree(new Call("PUT", namedTargetPath(name)).json(definition).onlyVersion(ifVersion));
+    }
+
+    /** From now on attempts of its timers fail, until it is defined again. */
+    public JsonNode removeNamedTarget(String name, Long ifVersion) {
+        return transport.tree(new Call("DELETE", namedTargetPath(name)).onlyVersion(ifVersion));
+    }
+
+    /** Seals all secrets with the first key of the daemon. */
+    public JsonNode resealNamedTargets() {
+        return transport.tree(new Call("POST", "/v1/named-targets/reseal"));
+    }
+
+    private static String namedTargetPath(String name) {
+        return "/v1/named-targets/" + encode(name);
+    }
+
     // ---- the service ----
 
     /** Whether the process runs. */

@@ -217,6 +217,12 @@ class ContractTest {
             case "target_pause" -> client.pauseTarget(target, pause(given));
             case "target_resume" -> client.resumeTarget(target);
             case "target_reset" -> client.resetTarget(target);
+            case "named_targets" -> client.namedTargets();
+            case "named_target_get" -> client.namedTarget(given.get("name").asText());
+            case "named_target_set" -> client.setNamedTarget(given.get("name").asText(), given.get("definition"),
+                    given.has("if_version") ? given.get("if_version").asLong() : null);
+            case "named_target_remove" -> client.removeNamedTarget(given.get("name").asText(), null);
+            case "named_targets_reseal" -> client.resealNamedTargets();
             case "stats" -> client.stats();
             case "history" -> client.history(given.get("window").asText());
             case "verdict" -> client.verdict();

@@ -1,0 +1,75 @@
+/*
+ * named.h - named targets at work: looks a timer's target up in the table of definitions before
+ * each attempt, and makes the timer as it is sent: with the URL, the method, the headers and the
+ * credentials of the definition.
+ *
+ *     code = named_resolve(named, delivery, &error);     delivery->sent is what to send
+ *     ...
+ *     named_release(delivery);                           before it goes back to the engine
+ *
+ * Secrets are opened here and nowhere else, and wiped with the delivery.
+ *
+ * References `file:PATH` is below secrets_folder, and below the folder of the tenant's name there
+ *            if the tenant has a name. `env:NAME` is for the tenant without a name, which is the
+ *            operator, and NAME begins with TICKWHEEL_SECRET_.
+ * Errors     ERROR_INVALID with the reason, without secrets.
+ * Threads    Any; a lock is held to take the keys.
+ */
+#ifndef TICKWHEEL_DELIVERY_NAMED_H
+#define TICKWHEEL_DELIVERY_NAMED_H
+
+#include "delivery/guard.h"
+#include "delivery/named_target.h"
+#include "engine/delivery.h"
+#include "timer/definitions.h"
+
+#define NAMED_SECRET_ENV "TICKWHEEL_SECRET_"
+
+struct named_options {
+    struct definition_board *board; /* borrowed; NULL means that there are no named targets */
+    const char *keys;               /* seal.h; empty for none */
+    const char *secrets_folder;     /* empty for none; copied */
+    const struct guard *guard;      /* borrowed */
+};
+
+/* Client certificate and authorities of an attempt, in PEM; empty for none. */
+struct named_identity {
+    struct bytes certificate, key, ca;
+};
+
+struct named;
+
+enum error_code named_create(const struct named_options *options, struct named **ret_named,
+                             struct error *ret_error);
+void named_destroy(struct named *named); /* NULL is allowed */
+
+/* Replaces the keys. On an error nothing changes. */
+enum error_code named_reload(struct named *named, const char *keys, struct error *ret_error);
+
+/* Checks that the tenant has the target. */
+enum error_code named_check(struct named *named, struct bytes tenant, struct bytes text,
+                            const struct target *target, struct error *ret_error);
+
+/* Sets `sent` of the delivery. On an error it is NULL. */
+enum error_code named_resolve(struct named *named, struct delivery *delivery,
+                              struct error *ret_error);
+
+/* Wipes and frees `sent`, if it is set. */
+void named_release(struct delivery *delivery);
+
+/* Returns the identity of a delivery; NULL if it needs none. */
+const struct named_identity *named_identity_of(const struct delivery *delivery);
+
+/* Makes the stored form of what a client sent: seals its secrets. A secret that is left out is kept
+ * from `last`, if that is of the same kind of authentication and calls the same host. ERROR_INVALID
+ * with the place. */
+enum error_code named_store(struct named *named, struct bytes tenant, struct bytes name,
+                            struct wall now, struct named_target *target, struct bytes last,
+                            struct buffer *out, struct named_fault *ret_fault);
+
+/* Appends the stored form with all secrets sealed by the first key. `ret_has_changed` is false if
+ * they are. */
+enum error_code named_reseal(struct named *named, const struct definition *row, struct buffer *out,
+                             bool *ret_has_changed, struct error *ret_error);
+
+#endif

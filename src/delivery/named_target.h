@@ -1,0 +1,69 @@
+/*
+ * named_target.h - the definition of a named target, as JSON: what a client sends, what the table
+ * of definitions stores, and what is shown.
+ *
+ *     {"url": "https://api.billing.example/v1", "method": "PUT", "headers": {"x-team": "a"},
+ *      "auth": {"kind": "bearer", "token": "s3cret"}, "ca": "-----BEGIN CERTIFICATE----- ..."}
+ *
+ * A secret is a text when a client sends it; {"secret_ref": "env:NAME"} or "file:PATH" if it is
+ * kept elsewhere; {"set": true}, as it is shown, if it stays; {"sealed": ..., "since": ...} when
+ * stored.
+ *
+ * Errors     ERROR_INVALID with the place, such as "#/auth/token", and the reason as a sentence.
+ *            Neither shows a value. ERROR_NO_MEMORY.
+ * Ownership  A target borrows from its text, and from memory of its own that deinit wipes.
+ * Threads    None; pure functions.
+ */
+#ifndef TICKWHEEL_DELIVERY_NAMED_TARGET_H
+#define TICKWHEEL_DELIVERY_NAMED_TARGET_H
+
+#include "base/error.h"
+#include "base/time.h"
+#include "delivery/named_auth.h"
+
+#define NAMED_URL_SIZE_MAX     2048
+#define NAMED_HEADERS_SIZE_MAX 4096
+#define NAMED_CA_SIZE_MAX      32768
+
+enum named_form { NAMED_SENT, NAMED_STORED };
+
+/* The value of a field of authentication. */
+struct named_value {
+    struct bytes text;   /* of a field without secrets; of a secret that a client sent */
+    struct bytes ref;    /* "env:NAME" or "file:PATH" */
+    struct bytes sealed; /* seal.h */
+    struct wall since;   /* time at which the secret was set */
+};
+
+struct named_target {
+    struct bytes url, method, ca;  /* empty method: POST; empty ca: the authorities of the daemon */
+    struct bytes headers;          /* "name: value\n" each */
+    const struct named_auth *auth; /* NULL for none */
+    struct named_value values[NAMED_FIELDS_MAX];
+    struct buffer room_;
+};
+
+struct named_fault {
+    char place[64];
+    char reason[200];
+};
+
+/* Parses a definition. */
+enum error_code named_target_parse(struct bytes json, enum named_form form,
+                                   struct named_target *ret_target, struct named_fault *ret_fault);
+void named_target_deinit(struct named_target *target);
+
+/* Returns the address up to the path, such as "https://api.billing.example". */
+struct bytes named_target_origin(const struct named_target *target);
+
+/* True if the secret is known or can be found. */
+static inline bool named_value_is_set(const struct named_value *value)
+{
+    return value->text.size || value->ref.size || value->sealed.size;
+}
+
+/* Appends the members of the definition to the open object: in their stored form, or as shown. */
+enum named_view { NAMED_VIEW_STORED, NAMED_VIEW_SHOWN };
+void named_target_put(const struct named_target *target, enum named_view view, struct buffer *out);
+
+#endif

@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""Named targets of the real daemon: a definition says where timers go and with which credentials, a change holds from the
+next attempt on, tenants have their own, and no secret is found again in a file, an answer or a log. The receivers
+are threads of this test, so that every header is seen."""
+
+import base64
+import http.server
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import harness
+from daemon_case import TokensCase, bearer
+
+KEY_1 = "k1=" + base64.b64encode(bytes(range(32))).decode()
+KEY_2 = "k2=" + base64.b64encode(bytes(range(1, 33))).decode()
+PATH = "/v1/named-targets/billing"
+
+
+class Receiver:
+    """Answers with `status` and keeps method, path, headers and body of what came."""
+
+    def __init__(self, context=None):
+        self.status, self.seen = 200, []
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                receiver.seen.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+                self.send_response(receiver.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_GET = do_PUT = do_DELETE = do_POST
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def wait(self, count=1):
+        harness.wait_until(lambda: len(self.seen) >= count, 20, f"{count} requests")
+        return self.seen[count - 1]
+
+
+class NamedCase(unittest.TestCase):
+    def setUp(self):
+        self.data = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, self.data)
+        self.secrets = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, self.secrets)
+        self.keys = [KEY_1]
+        self.receiver = self.receive()
+        self.daemon = self.start()
+
+    def receive(self, context=None):
+        receiver = Receiver(context)
+        self.addCleanup(receiver.close)
+        return receiver
+
+    def keys_file(self):
+        path = os.path.join(self.secrets, "keys")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(self.keys) + "\n")
+        return ["--secrets-keys-file", path] if self.keys else []
+
+    def start(self, *flags, env=None):
+        daemon = harness.Daemon(self.data, *self.keys_file(), "--secrets-folder", self.secrets, *flags,
+                                env={**os.environ, "TICKWHEEL_SECRET_A": "of-the-environment", **(env or {})})
+        self.addCleanup(daemon.close)
+        harness.wait_until(daemon.is_ready, 20, "ready")
+        return daemon
+
+    def call(self, expected, method, path, body=None, headers=None):
+        status, fields, answer = self.daemon.call(method, path, body, headers)
+        self.assertEqual(status, expected, f"{method} {path}: {answer}")
+        return fields, answer
+
+    def define(self, expected=201, name="billing", match=None, **fields):
+        body = {"url": self.receiver.url + "/v1", **fields}
+        return self.call(expected, "PUT", f"/v1/named-targets/{name}", body, match and {"If-Match": match})
+
+    def refuse(self, pointer, **fields):
+        problem = self.define(422, **fields)[1]
+        self.assertEqual([each["pointer"] for each in problem["errors"]], [pointer], problem)
+
+    def wait_for_words(self, timer, words):
+        harness.wait_until(lambda: words in str(self.daemon.call("GET", f"/v1/timers/{timer['id']}")[2]), 20, words)
+
+    def create(self, target="billing:/recheck", expected=201, **fields):
+        return self.call(expected, "POST", "/v1/timers", {"after": "0s", "target": target, **fields})[1]
+
+
+class NamedTargetsTest(NamedCase):
+    # proves: named-target, named-target-change, named-target-method
+    def test_what_is_sent(self):
+        """The path is appended, and the rest is the definition's; a change holds from the next attempt on."""
+        fields, shown = self.define(method="PUT", headers={"X-Team": "a"}, auth={"kind": "bearer", "token": "t0ken"})
+        self.assertEqual(fields["ETag"], '"1"')
+        self.assertEqual(shown["auth"], {"kind": "bearer", "token": {"set": True, "since": shown["changed"]}})
+        timer = self.create("billing:/recheck?x=1", payload={"n": 1})
+        method, path, headers, body = self.receiver.wait()
+        self.assertEqual((method, path, body), ("PUT", "/v1/recheck?x=1", b'{"n": 1}'))
+        self.assertEqual((headers["x-team"], headers["authorization"]), ("a", "Bearer t0ken"))
+        self.assertTrue(headers["webhook-id"].startswith(timer["id"]))
+        self.assertEqual(timer["target"], "billing:/recheck?x=1")
+        self.receiver.status = 500
+        timer = self.create(retry={"base": "1ms", "max_attempts": 100, "cap": "10ms"})
+        self.receiver.wait(2)
+        other = self.receive()
+        self.call(422, "PUT", PATH, {"url": other.url, "auth": {"kind": "bearer"}})  # the token would go elsewhere
+        self.call(200, "PUT", PATH, {"url": other.url, "auth": {"kind": "basic", "username": "u", "password": "p"}})
+        method, path, headers, _ = other.wait()
+        self.assertEqual((method, path), ("POST", "/recheck"))
+        self.assertEqual(headers["authorization"], "Basic " + base64.b64encode(b"u:p").decode())
+        self.assertNotIn("x-team", headers)
+        self.assertTrue(headers["webhook-id"].startswith(timer["id"]))
+
+    # proves: named-target-secret-kept
+    def test_a_secret_stays(self):
+        """A PUT without the secret keeps it, also over kill -9; each kind of authentication sends its own."""
+        self.define(auth={"kind": "header", "name": "x-api-key", "value": "first"})
+        self.define(200, auth={"kind": "header", "name": "x-api-key"})
+        self.define(200, method="GET", auth={"kind": "header", "name": "x-api-key", "value": {"set": True}})
+        self.daemon.signal(signal.SIGKILL)
+        self.daemon = self.start()
+        self.create(payload=1)
+        method, _, headers, body = self.receiver.wait()
+        self.assertEqual((method, headers["x-api-key"], body), ("GET", "first", b""))
+        self.define(422, auth={"kind": "bearer"})
+        self.assertEqual(self.call(200, "GET", PATH)[1]["version"], 3)
+
+    # proves: named-target-unknown, named-target-removed
+    def test_removed(self):
+        """An unknown name is refused; attempts to a removed one fail and are repeated, and go on when it is back."""
+        problem = self.create(expected=422)
+        self.assertIn("no named target billing", str(problem))
+        self.define()
+        self.receiver.status = 500
+        timer = self.create(retry={"base": "1ms", "max_attempts": 100, "cap": "50ms"})
+        self.receiver.wait()
+        self.assertEqual(self.call(200, "DELETE", PATH)[1], {"name": "billing"})
+        self.call(404, "DELETE", PATH)
+        self.call(404, "GET", PATH)
+        self.wait_for_words(timer, "named target billing: it is not defined")
+        self.receiver.status = 200
+        self.define()
+        self.wait_for_words(timer, "'state': 'fired'")
+
+    # proves: named-target-if-match
+    def test_versions(self):
+        self.define(412, match='"7"')
+        fields, _ = self.define()
+        self.define(412, match='"7"')
+        tag = self.define(200, match=fields["ETag"])[0]["ETag"]
+        self.call(412, "DELETE", PATH, headers={"If-Match": fields["ETag"]})
+        self.assertEqual(self.call(200, "GET", PATH)[0]["ETag"], tag)
+        self.call(200, "DELETE", PATH, headers={"If-Match": tag})
+        self.assertEqual(self.call(200, "GET", "/v1/named-targets")[1], {"targets": []})
+
+    # proves: named-target-url-bytes, named-target-headers-bytes, named-target-ca-bytes
+    def test_limits(self):
+        """Each is set at its limit, and refused one byte beyond it."""
+        base = self.receiver.url + "/"
+        self.define(url=base + "a" * (2048 - len(base)))
+        self.refuse("#/url", url=base + "a" * (2049 - len(base)))
+        self.define(200, headers={"a": "b" * (4096 - 4)})
+        self.refuse("#/headers", headers={"a": "b" * (4097 - 4)})
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                        "/CN=a", "-keyout", os.devnull, "-out", "ca.pem"], check=True, capture_output=True, cwd=self.secrets)
+        with open(os.path.join(self.secrets, "ca.pem"), encoding="utf-8") as file:
+            authority = file.read()
+        self.define(200, ca=authority + "\n" * (32768 - len(authority)))
+        self.refuse("#/ca", ca=authority + "\n" * (32769 - len(authority)))
+
+    # proves: named-target-name, named-target-path, named-target-fields
+    def test_refused(self):
+        for name in ("http", "Queue", "log", "1a", "a%2Fb", "x" * 65):
+            self.define(422, name=name)
+        self.define(name="x" * 64)
+        self.refuse("#/url", url="ftp://a.example")
+        self.refuse("#/url", url=self.receiver.url + "/")
+        self.refuse("#/url", url=self.receiver.url + "/a?b=1")
+        self.refuse("#/url", url="http://169.254.169.254")
+        self.refuse("#/method", method="HEAD")
+        self.refuse("#/headers", headers={"Authorization": "x"})
+        self.refuse("#/headers", headers={"a": "1", "A": "2"})
+        self.refuse("#/headers", headers={"webhook-id": "x"})
+        self.refuse("#/headers", headers={"a": "1\r\nb: 2"})
+        self.refuse("#/auth/kind", auth={"kind": "magic"})
+        self.refuse("#/auth", auth={"kind": "bearer", "token": "x", "more": 1})
+        self.refuse("#/auth/token", auth={"kind": "bearer", "token": "a\nb"})
+        self.refuse("#/auth/token", auth={"kind": "bearer", "token": {"sealed": "k1:AAAA"}})
+        self.refuse("#/auth/token", auth={"kind": "bearer", "token": {"secret_ref": "http://x"}})
+        self.refuse("#/auth/username", auth={"kind": "basic", "password": "p"})
+        self.refuse("#/auth/certificate", auth={"kind": "certificate", "certificate": "x", "key": "y"}, url="https://a.example")
+        self.refuse("#/ca", ca="x")
+        self.define()
+        for target in ("billing:recheck", "billing:/../x", "billing:/a/%2E%2e/x", "billing:/./x", "billing://host/x", "billing",
+                       "billing:/a b", "billing:/x#y", "Billing:/x", "billing:?x"):
+            self.create(target, 422)
+        self.create(headers={"a": "b"}, expected=422)
+        self.create(method="GET", expected=422)
+        self.create("billing:")
+        self.assertEqual(self.receiver.wait()[1], "/v1")
+
+    # proves: secret-ref
+    def test_references(self):
+        """References are read before each attempt, below the folder alone."""
+        with open(os.path.join(self.secrets, "token"), "w", encoding="utf-8") as file:
+            file.write("of-a-file\n")
+        for number, (ref, value) in enumerate((("file:token", "Bearer of-a-file"),
+                                               ("env:TICKWHEEL_SECRET_A", "Bearer of-the-environment"))):
+            shown = self.define(200 if number else 201, auth={"kind": "bearer", "token": {"secret_ref": ref}})[1]
+            self.assertEqual(shown["auth"]["token"], {"secret_ref": ref})
+            self.create()
+            self.assertEqual(self.receiver.wait(number + 1)[2]["authorization"], value)
+        for ref in ("file:../x", "file:/etc/passwd", "file:a/../../x", "file:none", "env:HOME", "env:TICKWHEEL_SECRET_B"):
+            self.define(200, auth={"kind": "bearer", "token": {"secret_ref": ref}})
+            timer = self.create(retry={"max_attempts": 1})
+            self.wait_for_words(timer, "secret_ref")
+        self.assertEqual(len(self.receiver.seen), 2)
+
+    # proves: secrets-keys, secrets-reseal
+    def test_keys(self):
+        """Without a key an inline secret is refused; a second key takes over, and the first can go."""
+        self.define(auth={"kind": "bearer", "token": "t0ken"})
+        self.keys = [KEY_2, KEY_1]
+        self.keys_file()
+        self.daemon.process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: self.call(200, "POST", "/v1/named-targets/reseal")[1]["sealed"] == 1, 20, "reload")
+        self.assertEqual(self.call(200, "POST", "/v1/named-targets/reseal")[1], {"sealed": 0})
+        self.daemon.close()
+        self.keys = [KEY_2]
+        self.daemon = self.start()
+        self.create()
+        self.assertEqual(self.receiver.wait()[2]["authorization"], "Bearer t0ken")
+        self.daemon.close()
+        self.keys = []
+        self.daemon = self.start()
+        problem = self.define(422, name="other", auth={"kind": "bearer", "token": "x"})[1]
+        self.assertIn("secrets_keys", str(problem))
+        timer = self.create()
+        self.wait_for_words(timer, "the key k2")
+        self.assertEqual(len(self.receiver.seen), 1)
+
+    # proves: named-target-origin
+    def test_pause_and_breaker(self):
+        """Pauses, breakers and the lists know the named target by its name."""
+        self.define()
+        self.call(200, "POST", "/v1/targets/billing%3A/pause")
+        timer = self.create()
+        explained = self.call(200, "GET", f"/v1/timers/{timer['id']}/explain")[1]
+        self.assertIn("billing:", json.dumps(explained))
+        names = [each["target"] for each in self.call(200, "GET", "/v1/targets")[1]["targets"]]
+        self.assertEqual(names, ["billing:"])
+        self.assertEqual(self.receiver.seen, [])
+        self.call(200, "POST", "/v1/targets/billing%3A/resume")
+        self.receiver.wait()
+
+    # proves: named-target-certificate
+    def test_client_certificate(self):
+        """The receiver demands a certificate, and is itself signed by an authority that the definition names."""
+        def make(*command):
+            subprocess.run(["openssl", *command], check=True, capture_output=True, cwd=self.secrets)
+
+        for name in ("server", "client"):
+            make("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                 "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+        files = {}
+        for name in ("server.pem", "client.pem", "client.key"):
+            with open(os.path.join(self.secrets, name), encoding="utf-8") as file:
+                files[name] = file.read()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(os.path.join(self.secrets, "server.pem"), os.path.join(self.secrets, "server.key"))
+        context.load_verify_locations(os.path.join(self.secrets, "client.pem"))
+        context.verify_mode = ssl.CERT_REQUIRED
+        receiver = self.receive(context)
+        auth = {"kind": "certificate", "certificate": files["client.pem"], "key": files["client.key"]}
+        self.refuse("#/auth/key", url=receiver.url, auth={**auth, "certificate": files["server.pem"]})
+        self.define(url=receiver.url, auth=auth, ca=files["server.pem"])
+        self.call(201, "PUT", "/v1/named-targets/bare", {"url": receiver.url, "ca": files["server.pem"]})
+        self.create()
+        self.assertEqual(receiver.wait()[1], "/recheck")
+        timer = self.create("bare:/recheck", retry={"max_attempts": 1})
+        self.wait_for_words(timer, "'state': 'dead'")
+        self.create()
+        receiver.wait(2)
+        self.assertEqual(len(receiver.seen), 2)
+
+
+class TenantsTest(TokensCase):
+    # proves: named-target-tenant
+    def test_tenants(self):
+        """Each tenant has its own names; only scope admin changes them."""
+        for name, tenant, scopes in (("a", "shop", "schedule,read,admin"), ("b", "bank", "schedule,read,admin"), ("reader", "shop", "read,schedule")):
+            self.token(name, tenant, scopes)
+        self.write_tokens()
+        daemon = self.start("--secrets-keys", KEY_1)
+        receiver = Receiver()
+        self.addCleanup(receiver.close)
+        body = {"url": receiver.url, "auth": {"kind": "bearer", "token": "of-shop"}}
+        headers = {name: bearer(token) for name, token in self.tokens.items()}
+        self.assertEqual(daemon.call("PUT", PATH, body, headers["reader"])[0], 403)
+        self.assertEqual(daemon.call("PUT", PATH, body, headers["a"])[0], 201)
+        self.assertEqual(daemon.call("GET", PATH, None, headers["reader"])[0], 200)
+        self.assertEqual(daemon.call("GET", PATH, None, headers["b"])[0], 404)
+        self.assertEqual(daemon.call("DELETE", PATH, None, headers["b"])[0], 404)
+        timer = {"after": "0s", "target": "billing:/x"}
+        self.assertEqual(daemon.call("POST", "/v1/timers", timer, headers["b"])[0], 422)
+        body["auth"]["token"] = "of-bank"
+        self.assertEqual(daemon.call("PUT", PATH, body, headers["b"])[0], 201)
+        self.assertEqual(daemon.call("POST", "/v1/timers", timer, headers["b"])[0], 201)
+        self.assertEqual(receiver.wait()[2]["authorization"], "Bearer of-bank")
+        self.assertEqual(daemon.call("POST", "/v1/timers", timer, headers["reader"])[0], 201)
+        self.assertEqual(receiver.wait(2)[2]["authorization"], "Bearer of-shop")
+        body["auth"]["token"] = {"secret_ref": "env:TICKWHEEL_SECRET_A"}
+        self.assertEqual(daemon.call("PUT", PATH, body, headers["a"])[0], 200)
+        made = daemon.call("POST", "/v1/timers", timer, headers["a"])[2]
+        where = f"/v1/timers/{made['id']}"
+        harness.wait_until(lambda: "operator alone" in str(daemon.call("GET", where, None, headers["a"])[2]), 20, "refused")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
