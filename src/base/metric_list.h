@@ -248,6 +248,7 @@
     X(LATENESS_TARGET_LIMIT, "tickwheel_lateness_seconds", "stage=\"target_limit\"", "")           \
     X(LATENESS_BREAKER, "tickwheel_lateness_seconds", "stage=\"breaker\"", "")                     \
     X(LATENESS_RATE, "tickwheel_lateness_seconds", "stage=\"rate\"", "")                           \
+    X(LATENESS_FLOW, "tickwheel_lateness_seconds", "stage=\"flow\"", "")                           \
     X(LATENESS_WORKER, "tickwheel_lateness_seconds", "stage=\"worker\"", "")                       \
     X(LATENESS_PAUSED, "tickwheel_lateness_seconds", "stage=\"paused\"", "")                       \
     X(LATENESS_MAINTENANCE, "tickwheel_lateness_seconds", "stage=\"maintenance\"", "")             \

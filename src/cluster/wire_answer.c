@@ -6,9 +6,10 @@
 
 /* The order is the format. New ones are appended. */
 _Static_assert(PLACE_FINAL == 0 && PLACE_INFLIGHT == 4, "places are sent as numbers");
-_Static_assert(WAIT_ROOM == 0 && WAIT_LEASES == 9 && WAIT_REASONS == 11,
+_Static_assert(WAIT_ROOM == 0 && WAIT_LEASES == 9 && WAIT_FLOW == 11 && WAIT_REASONS == 12,
                "reasons to wait are sent as numbers");
-_Static_assert(LATENESS_COMMIT == 16 && LATENESS_STAGES == 17, "stages are sent in order");
+_Static_assert(LATENESS_COMMIT == 16 && LATENESS_FLOW == 17 && LATENESS_STAGES == 18,
+               "stages are sent in order");
 
 enum { WIRE_EXISTED = 1, WIRE_REPEATED = 2, WIRE_SUM_ROOM = 4, WIRE_STATES = 3 /* of a breaker */ };
 
@@ -97,6 +98,7 @@ static void wire_walk_explained(struct wire_walk *walk, struct explained *explai
     WIRE(walk, explained->lease.since.ms, 8);
     WIRE(walk, explained->lease.until.ms, 8);
     wire_walk_text(walk, &worker, sizeof(explained->lease.worker));
+    WIRE(walk, explained->flow_running, 4);
     if (!walk->from)
         return;
     if (worker.size > 0)

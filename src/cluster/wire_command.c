@@ -12,7 +12,7 @@ enum {
     WIRE_HEAD_SIZE = 21, /* magic, cluster, kind, node, count */
     WIRE_COUNT_AT = 17,
     WIRE_SUM_SIZE = 4,
-    WIRE_PATCH_FIELDS = 2 * PATCH_METHOD - 1,
+    WIRE_PATCH_FIELDS = 2 * PATCH_FLOW - 1,
 };
 
 /* The order of the kinds is the format. New kinds are appended. */
@@ -29,7 +29,7 @@ _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
                    SURVEY_STATS == 6 && SURVEY_LIVE == 7 && SURVEY_DELIVERIES == 8 &&
                    SURVEY_HELD == 9,
                "kinds of a survey are sent as numbers");
-_Static_assert(PATCH_METHOD == 1 << 10, "fields of a patch are sent as bits");
+_Static_assert(PATCH_FLOW == 1 << 11, "fields of a patch are sent as bits");
 
 /* ---- messages ---- */
 

@@ -41,7 +41,7 @@ static const struct command no_command = {
     NULL,                      /* timer */
     {NULL, 0, 0, 0, {{0}, 0}}, /* page */
     {0, 0},                    /* completed */
-    {PLACE_FINAL, {0}, 0, 0, false, {0}, WAIT_ROOM, {0}, 0, 0, {0}, {0, {0}}, {{0}, {0}, 0, {0}}},
+    {.place = PLACE_FINAL, .reason = WAIT_ROOM}, /* explained */
     0, /* pending_: the engine's own, as all behind it */
     0,
     {{NULL, NULL}, {NULL, NULL}, 0},
@@ -141,7 +141,7 @@ static void random_patch(struct random *random, struct command *command, enum co
     assert_non_null(command->patch);
     timer_free(timer);
     if (kind == COMMAND_PATCH)
-        command->patch_fields = 1 + (uint32_t)random_below(random, 2 * PATCH_ON_SUCCESS - 1);
+        command->patch_fields = 1 + (uint32_t)random_below(random, 2 * PATCH_FLOW - 1);
     else if (kind == COMMAND_TOUCH)
         command->patch_fields = PATCH_DUE;
     else if (kind == COMMAND_REDRIVE)
@@ -622,7 +622,7 @@ static void test_commands_that_no_node_sends(void **state)
     const struct command cases[] = {
         {.kind = COMMAND_PATCH, .patch = NULL},
         {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 0},
-        {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 2 * PATCH_METHOD},
+        {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 2 * PATCH_FLOW},
         {.kind = COMMAND_TOUCH, .patch = plain, .patch_fields = PATCH_LABELS},
         {.kind = COMMAND_PAUSE, .patch = plain}, /* until no time */
         {.kind = COMMAND_REDRIVE, .patch = plain, .patch_fields = PATCH_TARGET | PATCH_LABELS},
@@ -745,6 +745,7 @@ static void random_explained(struct random *random, struct explained *explained)
         random_wall(random),
         {(uint32_t)random_next(random), {0}},
         {random_wall(random), random_wall(random), 3, {'a', ' ', 'b'}},
+        (uint32_t)random_next(random),
     };
     for (size_t i = 0; i < LATENESS_STAGES; i++)
         explained->lateness.ms[i] = (uint32_t)random_next(random);

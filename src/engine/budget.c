@@ -8,8 +8,10 @@
 #include <stdlib.h>
 
 struct budget_pool {
-    struct share_target target; /* its places; BUDGET_CONNECTION uses no other field of it */
+    struct share_target target; /* its places; only webhooks and leases use its other fields */
     enum budget_kind kind;
+    _Atomic uint32_t limit; /* FLOW: limit of the flow; may also be read without the lock */
+    struct pace pace;       /* FLOW: its starts; `told` is 0 before the first with a rate */
     uint32_t claim_count;
     uint32_t checked_held, checked_count; /* for budget_check */
     struct budget *budget;
@@ -83,7 +85,10 @@ uint64_t budget_seed(const struct budget *budget)
 
 static uint32_t budget_pool_max(const struct budget_pool *pool)
 {
-    return atomic_load_explicit(&pool->budget->max[pool->kind], memory_order_relaxed);
+    const uint32_t max = atomic_load_explicit(&pool->budget->max[pool->kind], memory_order_relaxed);
+    const uint32_t limit = atomic_load_explicit(&pool->limit, memory_order_relaxed);
+
+    return limit < max ? limit : max;
 }
 
 static uint32_t budget_pool_held(const struct budget_pool *pool)
@@ -219,6 +224,7 @@ static struct budget_pool *budget_pool_get(struct budget *budget, enum budget_ki
     pool->budget = budget;
     pool->kind = kind;
     pool->target.key = key;
+    atomic_init(&pool->limit, UINT32_MAX);
     list_init(&pool->target.link);
     list_init(&pool->waiting);
     if (shares && !shares_join(shares, &pool->target, tenant)) {
@@ -310,6 +316,47 @@ void budget_ask(struct budget_claim *claim, uint32_t wanted)
     budget_fetch(claim);
     claim->asked = wanted;
     pthread_mutex_unlock(&budget->lock);
+}
+
+void budget_limit(struct budget_claim *claim, uint32_t limit)
+{
+    struct budget_pool *pool = claim->pool_;
+    struct budget *budget = pool->budget;
+
+    assert(claim->kind == BUDGET_FLOW && limit > 0);
+    if (atomic_load_explicit(&pool->limit, memory_order_relaxed) == limit)
+        return;
+    pthread_mutex_lock(&budget->lock);
+    atomic_store_explicit(&pool->limit, limit, memory_order_relaxed);
+    budget->was_lowered |= budget_pool_held(pool) > limit;
+    budget_pool_changed(pool, claim->member_);
+    budget_fetch(claim);
+    pthread_mutex_unlock(&budget->lock);
+}
+
+/* Clocks of members may differ by the length of a turn, so a time that is a little earlier than the
+ * last one counts as that. */
+#define BUDGET_TURN_MS 1000
+
+bool budget_start(struct budget_claim *claim, uint64_t rate, struct wall now, struct wall *ret_next,
+                  struct wall *ret_full)
+{
+    struct budget_pool *pool = claim->pool_;
+    struct budget *budget = pool->budget;
+
+    assert(claim->kind == BUDGET_FLOW && rate > 0);
+    pthread_mutex_lock(&budget->lock);
+    if (pool->pace.told.ms == 0)
+        pace_init(&pool->pace, rate, now);
+    if (wall_since(now, pool->pace.told) < BUDGET_TURN_MS)
+        now = wall_max(now, pool->pace.told);
+    const bool has = pace_has(&pool->pace, rate, now);
+    if (has)
+        pace_take(&pool->pace, rate, now);
+    *ret_next = pace_next(&pool->pace, rate);
+    *ret_full = pace_full(&pool->pace, rate);
+    pthread_mutex_unlock(&budget->lock);
+    return has;
 }
 
 void budget_take(struct budget_member *member, struct wall now, struct list *placed)

@@ -1,6 +1,7 @@
 /*
  * budget.h - places in flight that engines share: of all webhooks, of a tenant's webhooks to an
- * origin, of a connection of a broker, of all leases and of a tenant's leases.
+ * origin, of a connection of a broker, of all leases, of a tenant's leases, and of a flow; and the
+ * rate of a flow.
  *
  * Each engine is a member, and has a claim to each pool of places that it uses:
  *
@@ -22,7 +23,7 @@
  *            each calls it at the end of each turn. Other places are distributed at once.
  * Limits     Those of the node, times the number of members that are not retired, divided by
  *            `parts`, rounded up. One claim holds each place. More places than the limit are held
- *            only after it was lowered.
+ *            only after it was lowered. A flow also has a limit of its own, which is not divided.
  * Memory     A pool exists while a claim to it is open.
  * Errors     budget_create and budget_open fail for want of memory.
  * Threads    One thread at a time for each member; members may run in parallel. One lock is held
@@ -32,6 +33,7 @@
 #ifndef TICKWHEEL_ENGINE_BUDGET_H
 #define TICKWHEEL_ENGINE_BUDGET_H
 
+#include "engine/pace.h"
 #include "engine/shares.h"
 
 enum budget_kind {
@@ -40,6 +42,7 @@ enum budget_kind {
     BUDGET_CONNECTION, /* a connection of a broker */
     /* a tenant's leases; each place also counts towards the limit of all leases */
     BUDGET_LEASES,
+    BUDGET_FLOW, /* a tenant's flow */
     BUDGET_KIND_COUNT,
 };
 
@@ -118,6 +121,15 @@ void budget_close(struct budget_claim *claim);
  * if it holds more, it gives the surplus back. A waiting claim that asks for fewer keeps its turn.
  * Leases and connections get free places within the call. Not for retired members. */
 void budget_ask(struct budget_claim *claim, uint32_t wanted);
+
+/* Sets the limit of the claim's flow, which other members use until one sets another. */
+void budget_limit(struct budget_claim *claim, uint32_t limit);
+
+/* Counts a start in the claim's flow, whose rate is `rate` (pace.h). Returns false if the rate
+ * allows none now. *ret_next is the earliest time of the next start, and *ret_full the time from
+ * which the flow's past has no effect on its rate. */
+bool budget_start(struct budget_claim *claim, uint64_t rate, struct wall now, struct wall *ret_next,
+                  struct wall *ret_full);
 
 /* Distributes the places of webhooks. Adds this member's claims that got places to `placed`, unless
  * they are on a list. */

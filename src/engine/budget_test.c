@@ -28,7 +28,7 @@ static void count_wake(void *context)
 
 static struct budget *budget_of(uint32_t webhooks, uint32_t each, uint32_t parts)
 {
-    const struct budget_limits limits = {.webhooks = webhooks, .each = {each, each, each}};
+    const struct budget_limits limits = {.webhooks = webhooks, .each = {each, each, each, each}};
     struct budget *budget = budget_create(&limits, parts, 1);
 
     assert_non_null(budget);

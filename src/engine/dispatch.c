@@ -2,10 +2,11 @@
 #include "engine/dispatch.h"
 
 #include "base/check.h"
-#include "engine/dispatch_queue.h"
+#include "engine/dispatch_line.h"
 #include "engine/effects.h"
 #include "engine/fanout.h"
 #include "engine/history.h"
+#include "engine/lanes.h"
 #include "engine/outcome.h"
 #include "engine/position.h"
 #include "engine/watermark.h"
@@ -34,7 +35,8 @@ static struct budget *dispatch_own_budget(const struct engine_options *options)
         .webhooks = options->inflight_max,
         .each = {[BUDGET_TARGET] = options->target_inflight_max,
                  [BUDGET_CONNECTION] = options->broker_inflight_max,
-                 [BUDGET_LEASES] = options->pulled_max}};
+                 [BUDGET_LEASES] = options->pulled_max,
+                 [BUDGET_FLOW] = BUDGET_ALL_PLACES}};
 
     return budget_create(&limits, 1, options->seed);
 }
@@ -52,6 +54,12 @@ struct dispatch *dispatch_create(const struct engine_options *options)
     list_init(&dispatch->woken);
     map_init(&dispatch->lessees);
     list_init(&dispatch->leasing);
+    map_init(&dispatch->flows);
+    list_init(&dispatch->lanes_changed);
+    list_init(&dispatch->flows_ready);
+    list_init(&dispatch->flows_called);
+    list_init(&dispatch->flows_idle);
+    dispatch->idle_max = FLOWS_IDLE_MAX;
     dispatch->is_budget_own = !options->budget;
     dispatch->budget = options->budget ? options->budget : dispatch_own_budget(options);
     if (!dispatch->budget) {
@@ -82,60 +90,11 @@ void dispatch_destroy(struct dispatch *dispatch)
     for (struct dispatch_lessee *lessee; (lessee = map_next(&dispatch->lessees, &cursor));)
         free(lessee);
     map_deinit(&dispatch->lessees);
+    flows_destroy(dispatch);
     free(dispatch);
 }
 
 /* ---- queued ---- */
-
-static void dispatch_count_out(struct engine *engine, struct dispatch_queue *queue,
-                               struct entry *entry)
-{
-    struct dispatch *dispatch = engine->dispatch;
-    size_t bytes = entry_footprint(entry);
-
-    assert(queue->key == entry->queue);
-    assert(entry->phase == ENTRY_QUEUED);
-    assert(queue->bytes >= bytes && dispatch->queued_bytes >= bytes && dispatch->queued > 0);
-    list_remove(&entry->link);
-    queue->count--;
-    queue->bytes -= bytes;
-    dispatch->queued_bytes -= bytes;
-    dispatch->queued--;
-    dispatch->catching_up -= queue->kind == DISPATCH_OVERDUE;
-    assert(dispatch->queued > 0 || dispatch->queued_bytes == 0);
-}
-
-enum dispatch_end { DISPATCH_BACK, DISPATCH_FRONT };
-
-static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue,
-                             struct entry *entry, enum dispatch_end end)
-{
-    struct dispatch *dispatch = engine->dispatch;
-    size_t bytes = entry_footprint(entry);
-
-    assert(entry->row_at.ms == entry->timer->at.ms);
-    assert(!timer_is_final(entry->timer->state));
-    assert(entry->flags & ENTRY_IS_COUNTED);
-    const bool is_first = list_is_empty(&queue->timers);
-    entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
-    entries_queue(engine->entries, entry);
-    if (end == DISPATCH_FRONT)
-        list_push_front(&queue->timers, &entry->link);
-    else
-        list_push(&queue->timers, &entry->link);
-    entry->queue = queue->key;
-    if (is_first)
-        dispatch_queue_look_at_pause(engine, queue);
-    dispatch_queue_account(engine, queue, queue->reason);
-    memcpy(entry->waited_ms, queue->waited_ms, sizeof(queue->waited_ms));
-    dispatch->catching_up += queue->kind == DISPATCH_OVERDUE;
-    queue->count++;
-    queue->bytes += bytes;
-    dispatch->queued_bytes += bytes;
-    dispatch->queued++;
-    leases_wake(engine, queue);
-    dispatch_queue_update(engine, queue);
-}
 
 static void dispatch_add(struct engine *engine, struct entry *entry)
 {
@@ -147,7 +106,9 @@ static void dispatch_add(struct engine *engine, struct entry *entry)
         dispatch_name_overdue(engine, &name);
     else
         dispatch_name_of(engine, entry->timer, &name);
-    struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
+    struct dispatch_queue *queue = dispatch_queue_where(engine, &name);
+    if (!queue)
+        queue = dispatch_queue_get(engine, &name);
     entry->found_due = engine->now;
     if (queue)
         dispatch_enqueue(engine, queue, entry, DISPATCH_BACK);
@@ -275,7 +236,9 @@ static void dispatch_release_overdue(struct engine *engine)
         struct dispatch_name name;
 
         dispatch_name_of(engine, entry->timer, &name);
-        struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
+        struct dispatch_queue *queue = dispatch_queue_where(engine, &name);
+        if (!queue)
+            queue = dispatch_queue_get(engine, &name);
         if (!queue)
             break; /* out of memory: continues with the next turn */
         assert(queue != overdue && queue->kind != DISPATCH_PULLED);
@@ -442,6 +405,15 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     if (!delivery)
         return false;
     assert(due.ms <= engine->now.ms); /* a timer is never early */
+    if (timer->texts.flow.size) {
+        const enum lanes_answer answer = lanes_admit(engine, queue, entry);
+
+        if (answer != LANES_STARTS) {
+            free(delivery);
+            *ret_delivery = NULL;
+            return answer == LANES_WAITS;
+        }
+    }
     delivery->row_due = timer->due;
     if (due.ms != timer->due.ms)
         delivery->missed_by = lateness_cause(engine, queue, entry);
@@ -457,6 +429,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     timer->state = TIMER_DELIVERING;
     entries_show(engine->entries, entry);
     delivery->is_unproven = dispatch_begin(engine, queue, entry);
+    if (timer->texts.flow.size)
+        flows_began(engine, flows_of(engine, timer), entry);
     delivery->timer = timer;
     delivery->attempt = timer->attempts + 1;
     delivery->epoch = engine->epoch;
@@ -517,6 +491,8 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     dispatch->inflight--;
     queue->inflight--;
     dispatch_end_place(engine, queue, entry, outcome);
+    if (entry->flags & ENTRY_IS_IN_FLOW)
+        flows_ended(engine, entry);
     if (queue->kind == DISPATCH_PULLED)
         leases_ended(engine, queue, entry);
     dispatch_queue_update(engine, queue);
@@ -544,6 +520,10 @@ static bool dispatch_send_placed(struct engine *engine, struct budget_claim *cla
     struct dispatch_queue *queue;
 
     assert(budget_has_place(claim));
+    if (claim->kind == BUDGET_FLOW) {
+        flows_mark(engine, list_item(claim, struct dispatch_flow, claim));
+        return true;
+    }
     if (claim->kind == BUDGET_CONNECTION) {
         connection = list_item(claim, struct dispatch_connection, claim);
         queue = connections_next(connection);
@@ -590,12 +570,15 @@ static void dispatch_send_ready(struct engine *engine)
 
     assert(!engine->is_draining);
     do {
+        lanes_call(engine);
         dispatch_ask(engine);
         dispatch_look_at_leases(engine);
         for (struct list *link; (link = list_pop(&dispatch->placed));)
             if (!dispatch_send_placed(engine, list_item(link, struct budget_claim, link)))
                 return;
-    } while (!list_is_empty(&dispatch->asking));
+        lanes_look_back(engine);
+    } while (!list_is_empty(&dispatch->asking) || !list_is_empty(&dispatch->flows_ready) ||
+             !list_is_empty(&dispatch->lanes_changed));
 }
 
 /* ---- spilled ---- */
@@ -647,7 +630,9 @@ static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *qu
         struct entry *entry = entry_of(queue->timers.prev);
 
         dispatch_count_out(engine, queue, entry);
-        spill_timer(engine, &queue->backlog, entry);
+        /* a lane that is empty then need not be kept for it */
+        const bool is_last = queue->kind == DISPATCH_LANE && queue->count == 0;
+        spill_timer(engine, is_last ? NULL : &queue->backlog, entry);
     }
     dispatch_queue_update(engine, queue);
 }
@@ -686,6 +671,7 @@ void dispatch_send(struct engine *engine)
     }
     if (engine->dispatch->alarms_wanted)
         dispatch_set_alarms(engine);
+    flows_forget(engine);
     if (!engine->is_held) {
         dispatch_release_overdue(engine);
         dispatch_send_ready(engine);
@@ -703,7 +689,7 @@ struct dispatch_queue *dispatch_find(const struct engine *engine, const struct t
         return engine->dispatch->overdue;
     struct dispatch_name name;
     dispatch_name_of(engine, timer, &name);
-    return dispatch_queue_by_key(engine, name.key);
+    return dispatch_queue_where(engine, &name);
 }
 
 struct spill_backlog *dispatch_backlog(struct dispatch_queue *queue)
@@ -752,6 +738,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         queue->wants_alarm = true; /* its alarm was set for the old time */
         dispatch_take_early(engine, queue, &early);
     }
+    flows_clock_went_back(engine);
     LIST_FOR_EACH (&early, link) {
         struct entry *entry = entry_of(link);
         struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
@@ -823,7 +810,8 @@ static void dispatch_overdue(const struct engine *engine, struct engine_stats *r
     static const enum overdue_kind of_queue[] = {[DISPATCH_WEBHOOK] = OVERDUE_WEBHOOK,
                                                  [DISPATCH_BROKER] = OVERDUE_BROKER,
                                                  [DISPATCH_PULLED] = OVERDUE_QUEUE,
-                                                 [DISPATCH_OVERDUE] = OVERDUE_CATCH_UP};
+                                                 [DISPATCH_OVERDUE] = OVERDUE_CATCH_UP,
+                                                 [DISPATCH_LANE] = OVERDUE_WEBHOOK};
     static const enum overdue_kind of_target[] = {[TARGET_SHARES_ORIGIN] = OVERDUE_WEBHOOK,
                                                   [TARGET_SHARES_CONNECTION] = OVERDUE_BROKER,
                                                   [TARGET_SHARES_WORKERS] = OVERDUE_QUEUE};
@@ -836,9 +824,13 @@ static void dispatch_overdue(const struct engine *engine, struct engine_stats *r
     }
     memset(ret_stats->held, 0, sizeof(ret_stats->held));
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
-        struct wall *oldest = &ret_oldest[of_queue[queue->kind]];
+        const enum overdue_kind kind =
+            queue->kind == DISPATCH_LANE && queue->count > 0
+                ? of_target[target_sharing(&dispatch_first(queue)->timer->target)]
+                : of_queue[queue->kind];
+        struct wall *oldest = &ret_oldest[kind];
 
-        ret_stats->ready[of_queue[queue->kind]] += queue->count;
+        ret_stats->ready[kind] += queue->count;
         ret_stats->held[dispatch_reason(engine, queue)] += queue->count;
         if (!list_is_empty(&queue->timers) && !dispatch_queue_is_paused(engine, queue))
             *oldest = wall_min(*oldest, dispatch_first(queue)->timer->due);
@@ -880,7 +872,8 @@ static void dispatch_queue_check(const struct engine *engine, const struct dispa
     CHECK(queue->kind != DISPATCH_WEBHOOK || !budget_has_place(&queue->claim) ||
           !list_is_empty(&queue->claim.link));
     CHECK(queue->inflight > 0 || !list_is_empty(&queue->timers) || queue->backlog.scan > 0 ||
-          queue->alarm != TW_NONE || queue->wants_alarm);
+          queue->called > 0 || !list_is_empty(&queue->changed) || queue->alarm != TW_NONE ||
+          queue->wants_alarm);
     CHECK(list_is_empty(&queue->backlog.link) !=
           spill_is_starved(engine, &queue->backlog, queue->bytes));
 
@@ -923,6 +916,7 @@ void dispatch_check(const struct engine *engine)
         budget_check(dispatch->budget);
     connections_check(engine);
     leases_check(engine);
+    flows_check(engine);
     size_t inflight[DISPATCH_KIND_COUNT] = {0}, bytes = 0, cursor = 0;
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_check(engine, queue);

@@ -6,78 +6,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* ---- names ---- */
-
-/* Salt for the hash of a tenant's name. That hash is the salt for its origins. */
-#define DISPATCH_SALT_TENANT (UINT64_C(1) << 32)
-
-/* Hashes a name. The seed is secret, so that no client can choose a name with the hash of another
- * queue. It is the seed of the budget, so that all members have the same key for a target. */
-static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, uint64_t salt)
-{
-    const uint64_t seed = budget_seed(engine->dispatch->budget);
-    uint64_t hash = random_mix(seed ^ random_mix(text.size ^ random_mix(salt)));
-
-    for (size_t i = 0; i < text.size; i += 8) {
-        size_t left = text.size - i;
-
-        hash = random_mix(hash ^ get_le(text.data + i, left < 8 ? left : 8));
-    }
-    return hash;
-}
-
-static uint64_t dispatch_pulled_key(const struct engine *engine, struct bytes queue,
-                                    unsigned priority)
-{
-    assert(priority < QUEUE_PRIORITY_COUNT);
-    assert(queue.size > 0 && queue.size <= QUEUE_FULL_NAME_SIZE_MAX);
-    return dispatch_hash(engine, queue, 1 + priority);
-}
-
-void dispatch_name_of(const struct engine *engine, const struct timer *timer,
-                      struct dispatch_name *ret_name)
-{
-    assert(!timer_is_final(timer->state));
-    if (timer_is_pulled(timer)) {
-        ret_name->kind = DISPATCH_PULLED;
-        ret_name->queue =
-            queue_full_name(timer->texts.tenant, timer_target_name(timer), ret_name->room);
-        ret_name->key = dispatch_pulled_key(engine, ret_name->queue, timer->target.priority);
-        ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
-    } else {
-        ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION
-                             ? DISPATCH_BROKER
-                             : DISPATCH_WEBHOOK;
-        ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
-        ret_name->key = dispatch_hash(engine, timer_target_origin(timer), ret_name->tenant);
-        if (ret_name->kind == DISPATCH_BROKER)
-            ret_name->connection = dispatch_hash(engine, timer_target_origin(timer), 0);
-    }
-}
-
-void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *ret_name)
-{
-    assert(engine->options.catch_up_rate > 0);
-    ret_name->kind = DISPATCH_OVERDUE;
-    ret_name->key = dispatch_hash(engine, BYTES("overdue"), UINT32_MAX);
-}
-
-/* Returns the time from which a firing counts as late. */
-static struct wall dispatch_late_since(const struct timer *timer)
-{
-    return timer->state == TIMER_RETRYING ? timer->at : wall_max(timer->due, timer->created);
-}
-
-/* True if the timer is overdue. Timers of built-in queues never are, because workers decide how
- * fast they take them. */
-bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer)
-{
-    assert(!timer_is_final(timer->state));
-    return engine->options.catch_up_rate &&
-           wall_since(dispatch_late_since(timer), engine->now) > ENGINE_OVERDUE_MS &&
-           !timer_is_pulled(timer);
-}
-
 /* ---- queues ---- */
 
 struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key)
@@ -92,11 +20,19 @@ struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct 
                                             unsigned priority)
 {
     struct dispatch_queue *named =
-        dispatch_queue_by_key(engine, dispatch_pulled_key(engine, queue, priority));
+        dispatch_queue_by_key(engine, dispatch_name_pulled(engine, queue, priority));
 
     assert(!named || named->kind == DISPATCH_PULLED);
     assert(!named || named->name_size == queue.size);
     return named;
+}
+
+struct dispatch_queue *dispatch_queue_where(const struct engine *engine,
+                                            const struct dispatch_name *name)
+{
+    struct dispatch_queue *lane = name->flow ? dispatch_queue_by_key(engine, name->lane) : NULL;
+
+    return lane ? lane : dispatch_queue_by_key(engine, name->key);
 }
 
 static void dispatch_queue_init(const struct engine *engine, struct dispatch_queue *queue,
@@ -105,6 +41,7 @@ static void dispatch_queue_init(const struct engine *engine, struct dispatch_que
     assert(name->kind != DISPATCH_PULLED || name->queue.size > 0);
     list_init(&queue->timers);
     list_init(&queue->link);
+    list_init(&queue->changed);
     spill_backlog_init(&queue->backlog);
     queue->key = name->key;
     queue->kind = name->kind;
@@ -121,8 +58,18 @@ static void dispatch_queue_init(const struct engine *engine, struct dispatch_que
         pace_init(&queue->pace, rate, engine->now);
 }
 
-/* Adds the queue to what it shares with others: its connection, or its tenant's lessee. Returns
- * false if out of memory. */
+static bool dispatch_queue_join_flow(struct dispatch *dispatch, struct dispatch_queue *lane,
+                                     const struct dispatch_name *name)
+{
+    lane->flow = flows_get(dispatch, name->flow, name->tenant);
+    lane->target_key = name->target;
+    if (lane->flow)
+        list_push(&lane->flow->lanes, &lane->link);
+    return lane->flow;
+}
+
+/* Adds the queue to what it shares with others: its connection, its tenant's lessee, or its flow.
+ * Returns false if out of memory. */
 static bool dispatch_queue_join(struct dispatch *dispatch, struct dispatch_queue *queue,
                                 const struct dispatch_name *name)
 {
@@ -131,19 +78,25 @@ static bool dispatch_queue_join(struct dispatch *dispatch, struct dispatch_queue
                            name->tenant);
     if (name->kind == DISPATCH_PULLED)
         return (queue->lessee = leases_join(dispatch, name->tenant));
+    if (name->kind == DISPATCH_LANE)
+        return dispatch_queue_join_flow(dispatch, queue, name);
     if (name->kind == DISPATCH_BROKER)
         queue->connection = connections_join(dispatch, name->connection);
     return name->kind != DISPATCH_BROKER || queue->connection;
 }
 
-static void dispatch_queue_part(struct dispatch *dispatch, struct dispatch_queue *queue)
+static void dispatch_queue_part(struct engine *engine, struct dispatch_queue *queue)
 {
+    struct dispatch *dispatch = engine->dispatch;
+
     if (queue->kind == DISPATCH_WEBHOOK)
         budget_close(&queue->claim);
     if (queue->connection)
         connections_part(dispatch, queue->connection);
     if (queue->lessee)
         leases_part(dispatch, queue->lessee);
+    if (queue->flow)
+        flows_part(engine, queue);
 }
 
 struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name)
@@ -164,7 +117,7 @@ struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct di
         return NULL;
     }
     if (!map_put(&dispatch->queues, queue->key, queue)) {
-        dispatch_queue_part(dispatch, queue);
+        dispatch_queue_part(engine, queue);
         free(queue);
         return NULL;
     }
@@ -185,13 +138,15 @@ static void dispatch_clear_alarm(struct engine *engine, struct dispatch_queue *q
 static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *queue)
 {
     assert(queue->bytes == 0 && queue->backlog.scan == 0);
-    assert(list_is_empty(&queue->timers) && list_is_empty(&queue->link));
+    assert(list_is_empty(&queue->timers));
+    assert(list_is_empty(&queue->link) || queue->kind == DISPATCH_LANE);
+    list_remove(&queue->changed);
     assert(queue->inflight == 0 && list_is_empty(&queue->backlog.link));
     dispatch_clear_alarm(engine, queue);
     if (engine->dispatch->overdue == queue)
         engine->dispatch->overdue = NULL;
     map_remove(&engine->dispatch->queues, queue->key);
-    dispatch_queue_part(engine->dispatch, queue);
+    dispatch_queue_part(engine, queue);
     free(queue);
 }
 
@@ -220,6 +175,8 @@ void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *
         target_pauses_of(engine->pauses, timer->texts.tenant, timer->texts.target, &timer->target);
     if (pause)
         queue->paused_until = pause->until;
+    if (queue->kind == DISPATCH_LANE)
+        queue->paused_until = wall_max(queue->paused_until, flows_paused_until(engine, timer));
     dispatch_queue_look_at_reset(engine, queue);
 }
 
@@ -297,9 +254,10 @@ static bool dispatch_queue_is_full(struct dispatch_queue *queue)
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue)
 {
     assert(queue->kind < DISPATCH_KIND_COUNT);
-    return queue->kind == DISPATCH_WEBHOOK   ? options->target_rate
-           : queue->kind == DISPATCH_OVERDUE ? options->catch_up_rate
-                                             : 0;
+    const uint64_t rate = queue->kind == DISPATCH_WEBHOOK   ? options->target_rate
+                          : queue->kind == DISPATCH_OVERDUE ? options->catch_up_rate
+                                                            : 0;
+    return rate * (PACE_ONE / 1000);
 }
 
 bool dispatch_lacks_pace(struct engine *engine, struct dispatch_queue *queue)
@@ -322,6 +280,11 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
     }
     if (queue->kind == DISPATCH_PULLED)
         return leases_reason(engine, queue);
+    if (queue->kind == DISPATCH_LANE) {
+        if (queue->flow->next_at.ms > engine->now.ms)
+            *ret_until = queue->flow->next_at;
+        return WAIT_FLOW;
+    }
     if (queue->held_until.ms > engine->now.ms) {
         *ret_until = queue->held_until;
         return WAIT_BREAKER;
@@ -333,6 +296,28 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
         return queue->kind == DISPATCH_OVERDUE ? WAIT_CATCH_UP : WAIT_RATE;
     }
     return queue->kind == DISPATCH_OVERDUE ? WAIT_CATCH_UP : WAIT_ROOM;
+}
+
+/* Returns why the lane's timers wait. If its flow could let one start, that is what holds its
+ * target's queue back. */
+static enum wait_reason dispatch_lane_reason(const struct engine *engine,
+                                             const struct dispatch_queue *lane)
+{
+    const struct dispatch_queue *queue = dispatch_queue_by_key(engine, lane->target_key);
+
+    if (lane->reason != WAIT_FLOW || lane->called == 0 || !queue || list_is_empty(&lane->timers) ||
+        lane->flow->next_at.ms > engine->now.ms ||
+        flows_is_full(lane->flow, dispatch_first(lane)->timer))
+        return lane->reason;
+    return queue->reason;
+}
+
+enum wait_reason dispatch_reason(const struct engine *engine, const struct dispatch_queue *queue)
+{
+    return engine->is_draining            ? WAIT_STOPPING
+           : engine->is_held              ? WAIT_MAINTENANCE
+           : queue->kind == DISPATCH_LANE ? dispatch_lane_reason(engine, queue)
+                                          : queue->reason;
 }
 
 void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
@@ -377,6 +362,9 @@ static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *
         dispatch_want(engine->dispatch, &queue->claim, wanted);
     } else if (queue->kind == DISPATCH_BROKER) {
         connections_want(engine, queue, wanted);
+    } else if (queue->kind == DISPATCH_LANE) {
+        if (may_send && queue->called == 0)
+            flows_mark(engine, queue->flow);
     } else if (!may_send) {
         list_remove(&queue->link);
     }
@@ -397,11 +385,12 @@ void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
         leases_wake(engine, queue);
     spill_update(engine, &queue->backlog, queue->bytes);
     if (is_empty)
-        until = queue->inflight ? WALL_NEVER : dispatch_kept_until(engine, queue);
+        until = queue->inflight || queue->called ? WALL_NEVER : dispatch_kept_until(engine, queue);
     if (until.ms != WALL_NEVER.ms && until.ms > engine->now.ms)
         dispatch_set_alarm(engine, queue, until);
     else
         dispatch_clear_alarm(engine, queue);
-    if (is_empty && queue->inflight == 0 && queue->backlog.scan == 0 && until.ms <= engine->now.ms)
+    if (is_empty && queue->inflight == 0 && queue->called == 0 && queue->backlog.scan == 0 &&
+        until.ms <= engine->now.ms)
         dispatch_queue_free(engine, queue);
 }

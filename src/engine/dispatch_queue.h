@@ -2,13 +2,17 @@
  * dispatch_queue.h - one dispatch queue, and the state of dispatch.h: for the files of that module.
  *
  *   dispatch.c        timers through the queues, deliveries, room in memory
- *   dispatch_queue.c  one queue: its key, whether it may send now, its alarm
+ *   dispatch_name.c   the keys of queues
+ *   dispatch_queue.c  one queue: whether it may send now, its alarm
  *   pull.c            built-in queues, which send only on a pull
  *   leases.c          the leases of each tenant, which share a limit
  *   lateness.c        what made a delivery late
  *   survey.c          counts of timers that wait or are in flight, for clients
  *   waiting.c         counts of waiting timers, by tenant and queue; those that a breaker postponed
  *   connections.c     tenants take turns at a broker's connection
+ *   dispatch_line.c   timers join and leave a queue
+ *   flows.c           flows: their places and rates
+ *   lanes.c           timers that wait for their flow
  *
  * The places in flight are those of budget.h, which the engine may share with others.
  */
@@ -32,6 +36,7 @@ enum dispatch_kind {
     DISPATCH_BROKER,
     DISPATCH_PULLED,  /* one priority of a built-in queue: sends when a worker pulls */
     DISPATCH_OVERDUE, /* overdue timers, which move to the other queues at catch_up_rate */
+    DISPATCH_LANE,    /* timers of one flow and target that wait for the flow (lanes.c) */
     DISPATCH_KIND_COUNT,
 };
 
@@ -52,15 +57,32 @@ struct dispatch_lessee {
     size_t bytes; /* memory of its leased timers */
 };
 
+/* A flow of a tenant with timers that run or wait, or whose rate still matters. */
+struct dispatch_flow {
+    struct budget_claim claim;
+    struct list link;  /* on `flows_ready`, `flows_called` or `flows_idle` of the dispatch */
+    struct list lanes; /* struct dispatch_queue; the first one is the next to call a timer */
+    uint64_t key;
+    uint32_t inflight;
+    bool is_idle;           /* on `flows_idle` */
+    struct wall next_at;    /* earliest time of the next start by the rate; 0 if any */
+    struct wall kept_until; /* time from which its past starts do not matter */
+};
+
 /* Due timers of one tenant and origin, or of one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, earliest due time first */
     /* BROKER: on the connection's list while the queue may send. PULLED: on `woken` until
-     * engine_take_woken has returned the queue */
+     * engine_take_woken has returned the queue. LANE: on the list of its flow */
     struct list link;
     struct budget_claim claim;              /* WEBHOOK only */
     struct dispatch_connection *connection; /* BROKER only */
     struct dispatch_lessee *lessee;         /* PULLED only */
+    struct dispatch_flow *flow;             /* LANE only, like the next four */
+    struct list changed;                    /* on `lanes_changed` */
+    struct list *place;                     /* where a timer was last added in due order; or NULL */
+    uint64_t target_key;                    /* key of the target's queue */
+    uint32_t called;                        /* timers in that queue that this lane called there */
     size_t wanted;                          /* places for all of its timers; 0 if it may not send */
     uint64_t key;
     enum dispatch_kind kind;
@@ -100,6 +122,13 @@ struct dispatch {
     /* engine_take_woken has returned all queues that could use the places in `leasing` */
     bool is_lease_named;
     struct list woken;
+    struct map flows;          /* key -> dispatch_flow */
+    struct list lanes_changed; /* lanes that a called timer has left, to be updated */
+    struct list flows_ready;   /* flows whose lanes may call a timer */
+    struct list flows_called;  /* flows that have a place for a timer which was called */
+    struct list
+        flows_idle; /* flows kept for their rate only, those that ended first at the front */
+    size_t idle_count, idle_max;
     struct dispatch_queue *overdue; /* the DISPATCH_OVERDUE queue; NULL if there is none */
     bool alarms_wanted;             /* some queue lacks an alarm that it needs */
     size_t queued, queued_bytes;    /* timers of all queues, and their memory */
@@ -110,7 +139,7 @@ struct dispatch {
     bool pull_refused; /* a pull was refused for want of room since leases_wake_all */
 };
 
-/* ---- dispatch_queue.c ---- */
+/* ---- dispatch_name.c ---- */
 
 /* Identity of a dispatch queue: what its timers have in common. */
 struct dispatch_name {
@@ -119,11 +148,17 @@ struct dispatch_name {
     uint64_t tenant;     /* WEBHOOK, PULLED: tenant_key of the tenant that pays for the places */
     uint64_t connection; /* BROKER: key of the connection */
     struct bytes queue;  /* PULLED: full name */
+    uint64_t flow;       /* key of the timer's flow; 0 if it has none */
+    uint64_t lane;       /* key of its lane, if it has a flow */
+    uint64_t target;     /* LANE: key of the target's queue */
     char room[QUEUE_FULL_NAME_SIZE_MAX]; /* storage of `queue` */
 };
 
 void dispatch_name_of(const struct engine *engine, const struct timer *timer,
                       struct dispatch_name *ret_name);
+
+/* Changes the identity of a target's queue to that of the timer's lane. */
+void dispatch_name_lane(struct dispatch_name *name);
 
 /* Returns the identity of the queue of overdue timers. dispatch_is_overdue: whether a timer belongs
  * there. */
@@ -135,6 +170,16 @@ struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct di
 struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key);
 struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
                                             unsigned priority);
+
+/* Returns the key of one priority of a built-in queue, by its full name. */
+uint64_t dispatch_name_pulled(const struct engine *engine, struct bytes queue, unsigned priority);
+
+/* ---- dispatch_queue.c ---- */
+
+/* Returns the queue in which a timer with this identity waits: its lane, if that exists, or the
+ * queue of its target, which may not exist. */
+struct dispatch_queue *dispatch_queue_where(const struct engine *engine,
+                                            const struct dispatch_name *name);
 
 /* Updates the lists and the alarm of a queue after any change, and frees the queue if it is no
  * longer needed. */
@@ -152,11 +197,7 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
 
 /* Returns why its timers have waited since its last change. What holds the whole engine back comes
  * first. */
-static inline enum wait_reason dispatch_reason(const struct engine *engine,
-                                               const struct dispatch_queue *queue)
-{
-    return engine->is_draining ? WAIT_STOPPING : engine->is_held ? WAIT_MAINTENANCE : queue->reason;
-}
+enum wait_reason dispatch_reason(const struct engine *engine, const struct dispatch_queue *queue);
 
 /* Returns the claim by which a queue's timers get places; NULL for the queue of overdue timers. */
 struct budget_claim *dispatch_claim(struct dispatch_queue *queue);
@@ -186,7 +227,7 @@ static inline bool dispatch_queue_is_paused(const struct engine *engine,
     return queue->paused_until.ms > engine->now.ms;
 }
 
-/* Returns the rate in thousandths of a delivery per second; 0 means unlimited. */
+/* Returns the rate as pace.h has it; 0 means unlimited. */
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue);
 
 /* True if the queue's rate delays its next delivery. */
@@ -248,6 +289,58 @@ struct dispatch_queue *connections_next(struct dispatch_connection *connection);
 
 /* For tests: aborts unless every invariant holds. O(connections and their queues). */
 void connections_check(const struct engine *engine);
+
+/* ---- flows.c ---- */
+
+/* Maximum of flows of an engine that are kept only for their rate. */
+#define FLOWS_IDLE_MAX 10000
+
+/* Returns the flow, and makes it if needed. The caller adds a lane or a start to it, or calls
+ * flows_settle. NULL if out of memory. */
+struct dispatch_flow *flows_get(struct dispatch *dispatch, uint64_t key, uint64_t tenant);
+
+/* Frees the flow if nothing of it runs or waits, or keeps it for its rate. */
+void flows_settle(struct engine *engine, struct dispatch_flow *flow);
+
+/* Removes a lane from its flow. */
+void flows_part(struct engine *engine, struct dispatch_queue *lane);
+
+/* True if the flow has a place for this timer. If all are in use, the flow waits for one. */
+bool flows_has_place(struct engine *engine, struct dispatch_flow *flow, const struct timer *timer);
+
+/* Takes a place of the flow for a start of this timer, and counts the start in its rate. Returns
+ * false if the limits allow none now. */
+bool flows_take_place(struct engine *engine, struct dispatch_flow *flow, const struct timer *timer);
+
+/* Returns when the pause of the timer's flow ends; 0 if it is not paused. */
+struct wall flows_paused_until(const struct engine *engine, const struct timer *timer);
+
+/* Returns the flow of a timer that runs or waits; NULL if it does not exist. */
+struct dispatch_flow *flows_of(const struct engine *engine, const struct timer *timer);
+
+/* Begins and ends a run of the timer. */
+void flows_began(struct engine *engine, struct dispatch_flow *flow, struct entry *entry);
+void flows_ended(struct engine *engine, struct entry *entry);
+
+/* Marks the flow if one of its lanes may call a timer. */
+void flows_mark(struct engine *engine, struct dispatch_flow *flow);
+
+/* True if the lane has a timer to call, and none of its timers is called. */
+bool flows_may_call(const struct engine *engine, const struct dispatch_queue *lane);
+
+/* True if as many timers of the flow run as this one's limit allows. */
+bool flows_is_full(const struct dispatch_flow *flow, const struct timer *timer);
+
+/* Frees flows whose rate does not matter any more. O(flows freed). */
+void flows_forget(struct engine *engine);
+
+/* Computes the times of the next starts again. */
+void flows_clock_went_back(struct engine *engine);
+
+void flows_destroy(struct dispatch *dispatch);
+
+/* For tests: aborts unless every invariant holds. O(flows and their lanes). */
+void flows_check(const struct engine *engine);
 
 /* ---- waiting.c ---- */
 

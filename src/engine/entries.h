@@ -51,6 +51,8 @@ enum entry_flag {
     ENTRY_HAS_MESSAGE = 1 << 6,
     /* WRITING: its parts are asked how they stand when the write is durable (fanout.h) */
     ENTRY_WANTS_LOOK = 1 << 7,
+    ENTRY_IS_CALLED = 1 << 8,  /* QUEUED: its lane (flows.c) called it to the queue of its target */
+    ENTRY_IS_IN_FLOW = 1 << 9, /* INFLIGHT: it has a place of its flow */
 };
 
 /* A timer in memory. */
@@ -70,7 +72,8 @@ struct entry {
     union {
         uint64_t wheel_handle; /* SCHEDULED: place in the wheel */
         uint64_t ticket;       /* LOADING: ticket of the read that will bring the row */
-        uint32_t waited_ms[4]; /* QUEUED: its queue's `waited_ms` when it was queued */
+        /* QUEUED: its queue's `waited_ms` when it was queued; in a built-in queue, that time */
+        uint32_t waited_ms[4];
     };
     struct wall row_at; /* position of its row; 0 if it has none */
     /* time at which its row was read; 0 if the timer was made by this engine */

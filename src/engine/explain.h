@@ -20,7 +20,8 @@
     X(MAINTENANCE, "maintenance")   /* the operator holds all deliveries back */       \
     X(STOPPING, "stopping")         /* the service is stopping */                      \
     X(LEASES, "leases")             /* its tenant has its share of leases */           \
-    X(LEASE_MEMORY, "lease-memory") /* leased items have their share of memory */
+    X(LEASE_MEMORY, "lease-memory") /* leased items have their share of memory */      \
+    X(FLOW, "flow")                 /* limit of its flow */
 
 enum wait_reason {
 #define X(name, text) WAIT_##name,
@@ -35,7 +36,8 @@ const char *wait_text(enum wait_reason reason);
 /* Number of reasons, from the first, for which each dispatch queue adds up its waiting time. */
 #define WAIT_SUMMED (WAIT_RATE + 1)
 
-/* Causes of a firing's lateness, in order of time. X(NAME, text, words after "because of") */
+/* Causes of a firing's lateness, almost in order of time: new ones go to the end. X(NAME, text,
+ * words after "because of") */
 #define LATENESS_LIST(X)                                                      \
     X(RETRIES, "retries", "earlier attempts")                                 \
     X(SET_LATE, "set_late", "a due time that was past when it was set")       \
@@ -53,7 +55,8 @@ const char *wait_text(enum wait_reason reason);
     X(MAINTENANCE, "maintenance", "the operator holding all deliveries back") \
     X(HANDOFF, "handoff", "the way from the engine to the network")           \
     X(DELIVERY, "delivery", "the request")                                    \
-    X(COMMIT, "commit", "the commit of its outcome")
+    X(COMMIT, "commit", "the commit of its outcome")                          \
+    X(FLOW, "flow", "the limits of its flow") /* before HANDOFF in time */
 
 enum lateness_stage {
 #define X(name, text, words) LATENESS_##name,
@@ -61,6 +64,12 @@ enum lateness_stage {
 #undef X
         LATENESS_STAGES,
 };
+
+/* True if the time of the cause passes before the request. */
+static inline bool lateness_is_before(enum lateness_stage stage)
+{
+    return stage <= LATENESS_HANDOFF || stage == LATENESS_FLOW;
+}
 
 /* Returns the name of a cause, as the API has it. */
 const char *lateness_text(enum lateness_stage stage);
@@ -108,6 +117,7 @@ struct explained {
     /* lateness of this attempt so far, or of the last attempt that is remembered */
     struct lateness lateness;
     struct explained_lease lease; /* INFLIGHT; filled in by the shard, which has the leases */
+    uint32_t flow_running;        /* QUEUED: timers of its flow that run on this node */
 };
 
 #endif

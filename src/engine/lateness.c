@@ -1,6 +1,6 @@
 /* What made a delivery late: causes before the timer was queued, and the time in its queue by
  * reason. */
-#include "engine/dispatch_queue.h"
+#include "engine/dispatch_line.h"
 #include "engine/history.h"
 
 /* Adds `ms`, but at most `left_ms`, to the stage. Returns what is left of `left_ms`. */
@@ -121,8 +121,16 @@ static void lateness_in_queue(const struct engine *engine, const struct dispatch
         lateness_take(lateness, LATENESS_PAUSED, lateness_paused_ms(engine, queue, entry), left_ms);
     left_ms =
         lateness_take(lateness, LATENESS_MAINTENANCE, lateness_held_ms(engine, entry), left_ms);
+    if (queue->kind == DISPATCH_LANE) {
+        lateness_add(lateness, LATENESS_FLOW, left_ms);
+        return;
+    }
     if (queue->kind == DISPATCH_PULLED) {
-        lateness_add(lateness, LATENESS_WORKER, left_ms);
+        const uint64_t here_ms = wall_since(dispatch_line_joined(entry), engine->now);
+
+        left_ms = lateness_take(lateness, LATENESS_WORKER, here_ms, left_ms);
+        lateness_add(lateness, entry->timer->texts.flow.size ? LATENESS_FLOW : LATENESS_WORKER,
+                     left_ms);
         return;
     }
     for (size_t i = 0; i < WAIT_SUMMED && queue->kind != DISPATCH_OVERDUE; i++) {
@@ -133,7 +141,10 @@ static void lateness_in_queue(const struct engine *engine, const struct dispatch
         left_ms = lateness_take(lateness, stages[i], ms, left_ms);
     }
     /* The timer may also have been in flight, and returned without reaching its target. */
-    lateness_add(lateness, engine->options.catch_up_rate ? LATENESS_CATCH_UP : LATENESS_HANDOFF,
+    lateness_add(lateness,
+                 engine->options.catch_up_rate       ? LATENESS_CATCH_UP
+                 : entry->timer->texts.flow.size > 0 ? LATENESS_FLOW
+                                                     : LATENESS_HANDOFF,
                  left_ms);
 }
 
@@ -169,6 +180,32 @@ void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *qu
         kept->lateness = *ret_lateness;
 }
 
+/* Corrects the reason of a timer with a flow: it may be the flow that holds it back, or what its
+ * target waits for. */
+static void lateness_explain_flow(struct engine *engine, struct dispatch_queue *queue,
+                                  const struct entry *entry, struct explained *explained)
+{
+    const struct dispatch_flow *flow = flows_of(engine, entry->timer);
+    const struct wall paused_until = flows_paused_until(engine, entry->timer);
+    const bool is_full = flow && flows_is_full(flow, entry->timer);
+    const bool is_paced = flow && flow->next_at.ms > engine->now.ms;
+
+    explained->flow_running = flow ? budget_held(&flow->claim) : 0;
+    if (queue->kind == DISPATCH_LANE && explained->reason == WAIT_FLOW && !is_full && !is_paced) {
+        struct dispatch_queue *target = dispatch_queue_by_key(engine, queue->target_key);
+
+        explained->reason =
+            target ? dispatch_queue_reason(engine, target, &explained->until) : WAIT_ROOM;
+    } else if (explained->reason != WAIT_PAUSED && paused_until.ms > 0) {
+        explained->reason = WAIT_PAUSED;
+        explained->until = paused_until;
+    } else if (explained->reason != WAIT_PAUSED && explained->reason != WAIT_BREAKER &&
+               (is_full || is_paced)) {
+        explained->reason = WAIT_FLOW;
+        explained->until = is_paced ? flow->next_at : WALL_NEVER;
+    }
+}
+
 void dispatch_explain(struct engine *engine, const struct entry *entry, struct explained *explained)
 {
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
@@ -186,6 +223,8 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
     }
     explained->place = PLACE_QUEUED;
     explained->reason = dispatch_queue_reason(engine, queue, &explained->until);
+    if (entry->timer->texts.flow.size)
+        lateness_explain_flow(engine, queue, entry, explained);
     if (engine->is_held)
         explained->reason = WAIT_MAINTENANCE;
     if (engine->is_draining)

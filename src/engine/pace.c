@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-/* tokens of one event, in millionths; a rate of 1 adds one token each millisecond */
-#define ONE      UINT64_C(1000000)
+/* tokens of one event, in trillionths; a rate of 1 adds one token each millisecond */
+#define ONE      UINT64_C(1000000000000)
 #define BURST_MS 100
 
 static uint64_t pace_burst(uint64_t rate)
@@ -23,7 +23,8 @@ bool pace_has(struct pace *pace, uint64_t rate, struct wall now)
 {
     uint64_t full = pace_burst(rate), passed_ms = wall_since(pace->told, now);
 
-    assert(pace->tokens <= full);
+    if (pace->tokens > full) /* the rate was higher before */
+        pace->tokens = full;
     uint64_t room = full - pace->tokens;
     pace->tokens += passed_ms > room / rate ? room : passed_ms * rate;
     assert(pace->tokens <= full);
@@ -44,10 +45,9 @@ void pace_take(struct pace *pace, uint64_t rate, struct wall now)
 static struct wall pace_when(const struct pace *pace, uint64_t rate, uint64_t tokens)
 {
     assert(tokens <= pace_burst(rate));
-    assert(pace->tokens <= pace_burst(rate));
     if (pace->tokens >= tokens)
         return pace->told;
-    return wall_add(pace->told, (tokens - pace->tokens + rate - 1) / rate);
+    return wall_add(pace->told, (tokens - pace->tokens - 1) / rate + 1);
 }
 
 struct wall pace_next(const struct pace *pace, uint64_t rate)

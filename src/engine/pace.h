@@ -10,8 +10,8 @@
  * events in a tenth of a second, at least one. So a caller that wakes up late loses nothing, and
  * events stay evenly spread.
  *
- * A rate is in thousandths of an event per second: 1000 is one a second, 250 one in four seconds.
- * It is not 0.
+ * A rate is in billionths of an event per second: PACE_ONE is one a second, 32 about one a year. It
+ * is not 0. It may differ from call to call.
  *
  * Time       Wall time, passed in by the caller. A step back changes nothing; a step forward adds
  *            at most the burst.
@@ -24,10 +24,11 @@
 
 #include <stdbool.h>
 
-#define PACE_RATE_MAX (UINT64_C(10000000) * 1000)
+#define PACE_ONE      UINT64_C(1000000000)
+#define PACE_RATE_MAX (UINT64_C(10000000) * PACE_ONE)
 
 struct pace {
-    uint64_t tokens;  /* tokens in the bucket, in millionths of an event */
+    uint64_t tokens;  /* tokens in the bucket, in trillionths of an event */
     struct wall told; /* time until which tokens have been added */
 };
 

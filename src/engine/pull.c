@@ -4,6 +4,7 @@
  * and spilled.
  */
 #include "engine/dispatch_queue.h"
+#include "engine/lanes.h"
 
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due)
@@ -46,6 +47,8 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
         }
         if (!dispatch_deliver(engine, found, &delivery))
             break;
+        lanes_call(engine);
+        lanes_look_back(engine);
     }
     assert(!delivery || engine->dispatch->pulled > 0);
     return delivery;

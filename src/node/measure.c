@@ -24,6 +24,7 @@ static const struct {
     {LATENESS_WORKER, HISTOGRAM_LATENESS_WORKER},
     {LATENESS_PAUSED, HISTOGRAM_LATENESS_PAUSED},
     {LATENESS_MAINTENANCE, HISTOGRAM_LATENESS_MAINTENANCE},
+    {LATENESS_FLOW, HISTOGRAM_LATENESS_FLOW},
 };
 
 /* Measures first attempts only. A retry is late by intention, and a delivery that never began

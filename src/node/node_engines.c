@@ -40,6 +40,7 @@ enum error_code node_create_budget(struct node *node, struct error *ret_error)
                                              [BUDGET_TARGET] = config->target_deliveries_max,
                                              [BUDGET_CONNECTION] = config->broker_inflight_max,
                                              [BUDGET_LEASES] = config->queue_leases_max,
+                                             [BUDGET_FLOW] = BUDGET_ALL_PLACES,
                                          }};
     uint64_t seed;
 

@@ -140,6 +140,7 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     texts.parts = model_name(model, '\n');
     texts.debounce = model_name(model, 0);
     texts.firing_of = model_name(model, 0);
+    texts.flow = model_name(model, 0);
     const bool is_paused = model_below(model, 4) == 0;
     texts.note = is_paused ? model_name(model, 0) : (struct bytes){0};
 

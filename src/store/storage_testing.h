@@ -107,6 +107,7 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
     SAME(actual->texts.runs, expected->texts.runs);
     SAME(actual->texts.on_dead, is_over ? none : expected->texts.on_dead);
     SAME(actual->texts.on_success, is_over ? none : expected->texts.on_success);
+    SAME(actual->texts.flow, is_over ? none : expected->texts.flow);
     SAME(actual->texts.report_of, expected->texts.report_of);
     SAME(actual->texts.targets, expected->texts.targets);
     SAME(actual->texts.parts, expected->texts.parts);

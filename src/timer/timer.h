@@ -74,8 +74,8 @@ static inline bool timer_is_final(enum timer_state state)
 }
 
 /* True if the row of a timer in this state has payload, headers, content type, watch, schedule,
- * trace, on_dead and on_success. That is so while it lives, and in a dead letter, which may be
- * redriven. */
+ * trace, on_dead, on_success and flow. That is so while it lives, and in a dead letter, which may
+ * be redriven. */
 static inline bool timer_keeps_content(enum timer_state state)
 {
     return !timer_is_final(state) || state == TIMER_DEAD;
@@ -120,6 +120,7 @@ struct retry_policy {
     X(17, note, PAUSED, NOTHING)           /* reason of the pause, in the client's words */        \
     X(18, zoned, CONTENT, NOTHING)         /* its zone's offset at its due time: schedule_mark */  \
     X(19, method, CONTENT, METHOD)         /* PUT, PATCH, GET or DELETE; empty: POST */            \
+    X(20, flow, CONTENT, FLOW)             /* its flow: timer/flow.h */                            \
     X(21, targets, ALWAYS, TARGET)         /* its targets, if there are several: "URL\n" each */   \
     X(22, parts, ALWAYS, NOTHING)     /* how they stand, or the timer of a part: timer/fanout.h */ \
     X(25, debounce, CONTENT, NOTHING) /* what puts do to its time: timer/debounce.h */             \
@@ -185,7 +186,8 @@ enum timer_patch_field {
     PATCH_SCHEDULE = 1 << 7, /* if the patch moves the next firing, it also has PATCH_DUE */
     PATCH_ON_DEAD = 1 << 8,
     PATCH_ON_SUCCESS = 1 << 9,
-    PATCH_METHOD = 1 << 10, /* highest bit in use */
+    PATCH_METHOD = 1 << 10,
+    PATCH_FLOW = 1 << 11, /* highest bit in use */
 };
 
 /* Replaces the texts of `fields` in `texts` by those of `values`, which are borrowed. If the new

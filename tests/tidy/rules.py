@@ -154,7 +154,7 @@ ENGINE_MODULES = {
     "lookup": ("lookup",),
     "reload": ("reload",),
     "dispatch": ("dispatch", "dispatch_queue", "pull", "leases", "lateness", "connections", "survey", "survey_rows",
-                 "waiting"),
+                 "waiting", "dispatch_name", "dispatch_line", "flows", "lanes"),
     "spill": ("spill",),
     "fanout": ("fanout",),
     "outcome": ("outcome",),
@@ -168,12 +168,12 @@ ENGINE_MODULES = {
     "tenant": ("tenant",),
     "history": ("history",),
     "position": ("position",),
-    "pace": ("pace",),
     "budget": ("budget", "shares"),
+    "pace": ("pace",),
 }
 ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/survey.h", "engine/command.h", "engine/delivery.h",
                 "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h", "engine/feed_event.h", "engine/work.h"}
-ENGINE_INNER = {"dispatch_queue.h", "shares.h"}  # of one module, for its own files
+ENGINE_INNER = {"dispatch_queue.h", "dispatch_line.h", "lanes.h", "shares.h"}  # of one module, for its own files
 
 
 def engine_modules(root):

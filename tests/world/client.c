@@ -141,6 +141,14 @@ static uint8_t draw_report(const struct world *world, uint64_t token)
     return 1 + (origin == plan->origin_count ? QUEUE_ORIGIN : (uint8_t)origin);
 }
 
+/* Drawn like draw_report. */
+static uint8_t draw_flow(const struct world *world, uint64_t token)
+{
+    const uint64_t drawn = random_mix(world->settings->seed ^ ~token << 9);
+
+    return drawn % 1000 < world->plan.flow_permille ? 1 + drawn / 1000 % FLOWS_MAX : 0;
+}
+
 struct content clients_draw_content(struct world *world)
 {
     uint32_t *token = &world->model.token;
@@ -159,6 +167,7 @@ struct content clients_draw_content(struct world *world)
 
     content.on_dead = draw_report(world, content.labels);
     content.on_success = draw_report(world, ~(uint64_t)content.labels);
+    content.flow = draw_flow(world, content.labels);
     content.tenant = tenants_draw(world);
     content.rhythm = rhythm_draw(world, content.created, &content.due);
     requests_name(world, &content);
@@ -325,8 +334,9 @@ uint32_t clients_draw_fields(const struct world *world)
 {
     const uint64_t drawn = random_mix(~world->settings->seed ^ world->step);
 
-    return (uint32_t)drawn & (PATCH_WATCH | PATCH_SCHEDULE |
-                              (world->plan.report_permille ? PATCH_ON_DEAD | PATCH_ON_SUCCESS : 0));
+    return (uint32_t)drawn &
+           (PATCH_WATCH | PATCH_SCHEDULE | (world->plan.flow_permille ? PATCH_FLOW : 0) |
+            (world->plan.report_permille ? PATCH_ON_DEAD | PATCH_ON_SUCCESS : 0));
 }
 
 void clients_patch(struct world *world, struct op *op)

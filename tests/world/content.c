@@ -15,7 +15,7 @@ struct content_texts {
     char target[80], headers[40], labels[CONTENT_LABELS_SIZE], payload[PAYLOAD_MAX];
     char on_dead[80], on_success[80], report_of[TIMER_ID_TEXT_SIZE];
     char key[CONTENT_NAME_SIZE], request[CONTENT_NAME_SIZE], watch[EVENTS_MAX * CONTENT_NAME_SIZE];
-    char schedule[RHYTHM_TEXT_SIZE];
+    char schedule[RHYTHM_TEXT_SIZE], flow[20];
     struct timer_texts texts;
 };
 
@@ -133,6 +133,8 @@ static void write_texts(const struct content *content, struct content_texts *ret
         ret->texts.content_type = BYTES("text/plain");
     if (content->headers)
         ret->texts.headers = PRINT(ret->headers, "x-token: %" PRIu32 "\n", content->headers);
+    if (content->flow)
+        ret->texts.flow = PRINT(ret->flow, "flow-%u\n%u 0 0", content->flow, content->flow);
     write_names(content, ret);
     write_reports(content, ret);
 }
@@ -190,13 +192,15 @@ bool content_matches(const struct content *content, const struct timer *timer)
         !bytes_equal(texts->report_of, want.texts.report_of))
         return false;
     if (may_lack && !texts->payload.size && !texts->headers.size && !texts->watch.size &&
-        !texts->schedule.size && !texts->on_dead.size && !texts->on_success.size)
+        !texts->schedule.size && !texts->on_dead.size && !texts->on_success.size &&
+        !texts->flow.size)
         return true;
     return (content->body_sum ? bytes_hash(0, texts->payload) == content->body_sum
                               : bytes_equal(texts->payload, want.texts.payload)) &&
            bytes_equal(texts->content_type, want.texts.content_type) &&
            bytes_equal(texts->on_dead, want.texts.on_dead) &&
            bytes_equal(texts->on_success, want.texts.on_success) &&
+           bytes_equal(texts->flow, want.texts.flow) &&
            bytes_equal(texts->headers, want.texts.headers) &&
            bytes_equal(texts->watch, want.texts.watch) &&
            bytes_equal(texts->schedule, want.texts.schedule);
@@ -207,7 +211,7 @@ bool content_matches(const struct content *content, const struct timer *timer)
 bool content_is_same(const struct content *there, const struct content *asked)
 {
     const uint32_t all = PATCH_TARGET | PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY |
-                         PATCH_ON_DEAD | PATCH_ON_SUCCESS;
+                         PATCH_ON_DEAD | PATCH_ON_SUCCESS | PATCH_FLOW;
     char a[RHYTHM_TEXT_SIZE], b[RHYTHM_TEXT_SIZE];
 
     return content_equal(there, asked, all) && there->watch == asked->watch &&
@@ -244,6 +248,8 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
         content->on_dead = values->on_dead;
     if (fields & PATCH_ON_SUCCESS)
         content->on_success = values->on_success;
+    if (fields & PATCH_FLOW)
+        content->flow = values->flow;
     if (fields & PATCH_SCHEDULE) {
         content->rhythm = values->rhythm;
         if (!content->rhythm.cron && !content->rhythm.is_from_named)
@@ -261,6 +267,7 @@ bool content_equal(const struct content *a, const struct content *b, uint32_t fi
            (!(fields & PATCH_HEADERS) || a->headers == b->headers) &&
            (!(fields & PATCH_ON_DEAD) || a->on_dead == b->on_dead) &&
            (!(fields & PATCH_ON_SUCCESS) || a->on_success == b->on_success) &&
+           (!(fields & PATCH_FLOW) || a->flow == b->flow) &&
            (!(fields & PATCH_LABELS) ||
             (a->labels == b->labels && a->number == b->number && a->group == b->group));
 }

@@ -9,7 +9,7 @@
 #include "engine/command.h"
 #include "rhythm.h"
 
-enum { EVENTS_MAX = 5 };
+enum { EVENTS_MAX = 5, FLOWS_MAX = 3 };
 
 struct content {
     struct wall due, created;
@@ -26,6 +26,7 @@ struct content {
     uint8_t watch;         /* a bit for each event */
     uint8_t tenant;        /* tenant that owns the timer */
     uint8_t on_dead, on_success; /* 1 + the origin of the target; 0 for none */
+    uint8_t flow;                /* number of the flow, which is also its limit; 0 for none */
     /* id of the timer that a report is about; all zero if this is no report */
     struct timer_id report_of;
     uint64_t body_sum; /* checksum of a report's own payload; 0 if it was patched */

@@ -19,8 +19,8 @@ static uint64_t sum_before_ms(const struct lateness *lateness)
 {
     uint64_t sum_ms = 0;
 
-    for (int i = 0; i <= LATENESS_HANDOFF; i++)
-        sum_ms += lateness->ms[i];
+    for (int i = 0; i < LATENESS_STAGES; i++)
+        sum_ms += lateness_is_before((enum lateness_stage)i) ? lateness->ms[i] : 0;
     return sum_ms;
 }
 
@@ -88,6 +88,8 @@ static bool may_wait_for(const struct world *world, const struct sim_partition *
         return !is_queued &&
                partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin] >=
                    options->target_inflight_max;
+    case WAIT_FLOW:
+        return twin->row.content.flow > 0;
     case WAIT_ROOM:
     case WAIT_REASONS:
         break;
@@ -112,9 +114,9 @@ static void judge_wait(struct world *world, const struct sim_partition *partitio
         explained->inflight > partition->out_by_origin[twin->row.content.tenant][origin])
         world_fail(world, twin->number, TRUE, "%u are not under way to its target",
                    explained->inflight);
-    /* Overdue timers wait in a queue of their own, which has no such limit, whatever holds it. */
-    const bool may_be_overdue =
-        partition->options.catch_up_rate > 0 && explained->inflight_max == UINT32_MAX;
+    /* Overdue timers, and those of a flow, may wait in a queue that has no such limit. */
+    const bool may_be_overdue = (partition->options.catch_up_rate > 0 || twin->row.content.flow) &&
+                                explained->inflight_max == UINT32_MAX;
     if (origin != QUEUE_ORIGIN && !may_be_overdue &&
         explained->inflight_max != partition->options.target_inflight_max)
         world_fail(world, twin->number, TRUE, "%u may not be under way to its target",
@@ -144,6 +146,7 @@ static void judge_stages(struct world *world, const struct sim_partition *partit
         [LATENESS_RATE] = partition->options.target_rate,
         [LATENESS_WORKER] = world->plan.queue_permille,
         [LATENESS_PAUSED] = world->plan.pause_permille,
+        [LATENESS_FLOW] = twin->row.content.flow,
         [LATENESS_HANDOFF] = true,
         [LATENESS_DELIVERY] = true,
         [LATENESS_COMMIT] = true,

@@ -98,7 +98,7 @@ static void check_fairness(struct world *world)
     for (size_t i = 0; i < world->model.count; i++) {
         const struct twin *twin = world->model.twins[i];
 
-        if (twin_is_live(twin) && !twin->was_damaged && !twin->is_out &&
+        if (twin_is_live(twin) && !twin->was_damaged && !twin->is_out && !twin->row.content.flow &&
             twin->row.content.due.ms <= start.ms && twin->row.at.ms <= start.ms &&
             world->origins.modes[twin->row.content.origin] != ORIGIN_STUCK)
             world_fail(world, twin->number, "no target delays another",

@@ -96,6 +96,8 @@ static struct twin *put_in_flight(struct world *world, struct sim_partition *par
 
     partition->out++;
     partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin]++;
+    twin->out_flow = twin->row.content.flow;
+    partition->out_by_flow[twin->row.content.tenant][twin->out_flow]++;
     partition->out_pulled += twin->row.content.origin == QUEUE_ORIGIN;
     twin->is_out = true;
     twin->out_step = world->step;
@@ -242,6 +244,7 @@ static void start_partition(struct world *world, struct sim_partition *partition
     partition->out = 0;
     partition->out_pulled = 0;
     partition->told = 0;
+    memset(partition->out_by_flow, 0, sizeof(partition->out_by_flow));
     memset(partition->out_by_origin, 0, sizeof(partition->out_by_origin));
     host_disturb(world, partition->index);
     workers_start(world, partition->index);
@@ -480,6 +483,7 @@ void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint
     judge_outcome(world, twin, &delivery->outcome, now);
     partition->out--;
     partition->out_by_origin[twin->row.content.tenant][origin]--;
+    partition->out_by_flow[twin->row.content.tenant][twin->out_flow]--;
     partition->out_pulled -= origin == QUEUE_ORIGIN;
     turn_delivered(partition->engine, now, delivery);
     world_tempt(world, world->plan.disk_delay_ms);

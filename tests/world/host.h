@@ -8,6 +8,7 @@
 #define TICKWHEEL_WORLD_HOST_H
 
 #include "engine/engine.h"
+#include "content.h"
 #include "plan.h"
 
 struct world;
@@ -33,6 +34,7 @@ struct sim_partition {
     bool is_hindered;
     uint64_t calm_ms;  /* true time since when nothing hindered it */
     uint64_t fault_ms; /* true time at which it last got a failure, slept, or was not called */
+    uint32_t out_by_flow[TENANTS_MAX][FLOWS_MAX + 1];
     uint32_t out, out_by_origin[TENANTS_MAX][ORIGINS_MAX], out_pulled;
     struct rate_twin { /* rate of an origin, see judge.c */
         unsigned __int128 ahead;

@@ -64,7 +64,10 @@ static void check_room(struct world *world, struct sim_partition *partition,
                        const struct twin *twin)
 {
     const struct engine_options *options = &partition->options;
+    const uint8_t flow = twin->row.content.flow;
 
+    if (flow && partition->out_by_flow[twin->row.content.tenant][flow] >= flow)
+        world_fail(world, twin->number, LIMIT, "more than %u of a flow are out", flow);
     if (twin->row.content.origin == QUEUE_ORIGIN) {
         if (partition->out_pulled >= options->pulled_max)
             world_fail(world, twin->number, LIMIT, "too many deliveries are pulled");

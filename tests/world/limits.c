@@ -43,7 +43,8 @@ static bool is_hindered(const struct world *world, const struct sim_partition *p
         return true;
     /* dispatch queues may be held, and rates used up: which timers wait for that is not visible
      * from outside */
-    if (world->plan.postpone_permille || options->target_rate || options->catch_up_rate)
+    if (world->plan.flow_permille || world->plan.postpone_permille || options->target_rate ||
+        options->catch_up_rate)
         return true;
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
         for (uint8_t tenant = 0; tenant < TENANTS_MAX; tenant++)

@@ -92,6 +92,7 @@ struct twin {
     uint64_t out_step;   /* step of the last delivery */
     struct wall out_at;  /* time by its engine at that step */
     struct wall out_due; /* due time of that delivery */
+    uint8_t out_flow;    /* its flow then */
     uint64_t out_epoch;  /* epoch of the engine that began it */
     bool was_given_back; /* whether that delivery came back without having been sent */
     bool has_outcome;    /* whether the outcome was handed to the engine, and is not durable yet */

@@ -206,6 +206,13 @@ static void draw_reports(struct sim_plan *plan)
     plan->report_permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
 }
 
+static void draw_flows(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0xf107)));
+
+    plan->flow_permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
+}
+
 static void draw_pauses(struct sim_plan *plan)
 {
     struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x9a05e)));
@@ -290,6 +297,7 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     draw_later(plan);
     draw_dead(plan);
     draw_reports(plan);
+    draw_flows(plan);
     draw_pauses(plan);
     draw_relapses(plan);
 }
@@ -402,6 +410,8 @@ static void without_clients(struct sim_plan *plan, uint64_t without)
         weights[ACTION_LIST] = 0;
     if (IS_OFF(reports))
         plan->report_permille = 0;
+    if (IS_OFF(flows))
+        plan->flow_permille = 0;
     if (IS_OFF(batches))
         weights[ACTION_CREATE_MANY] = 0;
 #undef IS_OFF

@@ -87,6 +87,7 @@ enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
     X(tenants)          \
     X(limits)           \
     X(reports)          \
+    X(flows)            \
     X(losses)           \
     X(repeats)          \
     X(stops)            \
@@ -141,6 +142,7 @@ struct sim_plan {
     uint32_t attempts_max_max; /* maximum of attempts_max of a retry policy */
     uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
 
+    uint32_t flow_permille;     /* share of timers with a flow */
     uint32_t report_permille;   /* share of timers with on_dead, and of those with on_success */
     uint32_t pause_permille;    /* share of calls on a timer, or by a label, that pause or resume */
     uint32_t postpone_permille; /* share of webhooks that are postponed */

@@ -1,6 +1,8 @@
 /* names.c - checks names, and maps a key or a request name to its partition. */
 #include "api/json/names.h"
 
+#include "timer/flow.h"
+
 #include <stdio.h>
 
 enum error_code name_check(struct bytes name, struct error *ret_error)
@@ -26,12 +28,20 @@ uint16_t name_partition(const struct node *node, struct bytes key)
     return (uint16_t)(bytes_hash(0, key) % node_partition_count(node));
 }
 
+uint16_t name_partition_of_flow(const struct node *node, const struct timer *timer)
+{
+    return (uint16_t)(bytes_hash(bytes_hash(0, timer->texts.tenant), flow_key(timer->texts.flow)) %
+                      node_partition_count(node));
+}
+
 uint16_t name_partition_of(struct node *node, unsigned shard, const struct timer *timer)
 {
     if (timer->texts.key.size)
         return name_partition(node, timer->texts.key);
     if (timer->texts.request.size)
         return name_partition(node, name_of_request(timer->texts.request));
+    if (timer->texts.flow.size)
+        return name_partition_of_flow(node, timer);
     return node_partition_next(node, shard, 1);
 }
 

@@ -1,9 +1,9 @@
 /*
  * timer_json_parse.h - the state and the functions that the readers of a timer's JSON share:
  * timer_json_parse.c (fields, create), timer_json_patch.c (patch), timer_json_texts.c (target,
- * payload, headers, labels), timer_json_targets.c (several targets), timer_json_names.c (key,
- * watch), timer_json_schedule.c (recurrence), timer_json_problem.c (problems and pointers); and the
- * readers of other strict bodies.
+ * payload, headers, labels), timer_json_targets.c (several targets), timer_json_flow.c (flow),
+ * timer_json_names.c (key, watch), timer_json_schedule.c (recurrence), timer_json_problem.c
+ * (problems and pointers); and the readers of other strict bodies.
  *
  * Ownership  Texts point into the request or into `scratch`, until timer_alloc has copied them.
  */
@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "timer/debounce.h"
 #include "timer/fanout.h"
+#include "timer/flow.h"
 
 #define TIMER_JSON_HEADERS_MAX   64   /* headers of one timer */
 #define TIMER_JSON_MEMBERS_LOCAL 16   /* members of an object that are kept without an allocation */
@@ -60,6 +61,8 @@ struct timer_parse {
     struct debounce debounce;
     char debounced[DEBOUNCE_TEXT_SIZE]; /* texts.debounce */
     uint64_t spread_window_ms;
+    struct flow flow; /* of texts.flow; its key is borrowed */
+    uint64_t flow_period_ms;
     struct timer_texts texts;
     struct target target; /* texts.target, parsed */
     /* a timer that is restored: how its targets stand. NULL if the request makes a new timer */

@@ -106,10 +106,11 @@ static size_t chunk_choose_partitions(struct batch_chunk *chunk, struct node *no
 
     for (size_t i = 0; i < chunk->timer_count; i++) {
         const struct timer_texts *texts = &chunk->timers[i]->texts;
-        const uint16_t partition = texts->key.size ? name_partition(node, texts->key)
-                                   : texts->request.size
-                                       ? name_partition(node, name_of_request(texts->request))
-                                       : next;
+        const uint16_t partition =
+            texts->key.size       ? name_partition(node, texts->key)
+            : texts->request.size ? name_partition(node, name_of_request(texts->request))
+            : texts->flow.size    ? name_partition_of_flow(node, chunk->timers[i])
+                                  : next;
 
         chunk->partitions[i] = partition;
         count += ends[partition]++ % part_max == 0;

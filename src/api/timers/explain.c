@@ -56,8 +56,8 @@ static void explain_append_lateness(const struct lateness *lateness, struct buff
     if (lateness->attempt == 0)
         return;
     uint64_t sum = 0;
-    for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++)
-        sum += lateness->ms[i];
+    for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++)
+        sum += lateness_is_before(i) ? lateness->ms[i] : 0;
     json_open(out, "lateness", '{');
     json_put_number(out, "attempt", lateness->attempt);
     json_put_number(out, "late_ms", sum);

@@ -5,6 +5,7 @@
 #include "calendar/duration.h"
 #include "timer/fanout.h"
 #include "store/storage.h"
+#include "timer/flow.h"
 
 bool explain_next(const struct explain_view *view, struct wall *ret_next)
 {
@@ -150,6 +151,27 @@ static void explain_say_time(const struct explain_view *view, struct buffer *out
     buffer_append_text(out, ".");
 }
 
+/* Appends the flow that a timer waits for, and its limits. */
+static void explain_say_flow(const struct explain_view *view, struct buffer *out)
+{
+    struct flow flow;
+
+    if (!flow_decode(view->timer->texts.flow, &flow)) {
+        buffer_append_text(out, "It waits for its flow.");
+        return;
+    }
+    buffer_printf(out, "It waits for flow %.*s:", (int)flow.key.size, flow.key.data);
+    if (flow.concurrency)
+        buffer_printf(out, " %u of %u running", view->explained->flow_running, flow.concurrency);
+    if (flow.rate) {
+        char period[DURATION_TEXT_SIZE];
+
+        duration_format(flow.period_ms, period);
+        buffer_printf(out, "%s %u may start in %s", flow.concurrency ? "," : "", flow.rate, period);
+    }
+    buffer_append_text(out, ".");
+}
+
 /* Appends the limit for which a timer waits in a dispatch queue, with the name of its setting. */
 static void explain_say_limit(const struct explain_view *view, struct buffer *out)
 {
@@ -193,6 +215,9 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
         break;
     case WAIT_LEASE_MEMORY:
         buffer_append_text(out, "Leased items of its partition take as much memory as they may.");
+        break;
+    case WAIT_FLOW:
+        explain_say_flow(view, out);
         break;
     case WAIT_PAUSED:
         explain_say_origin(out, view);
@@ -245,7 +270,7 @@ static const enum lateness_stage explain_stage_of[WAIT_REASONS] = {
     [WAIT_CATCH_UP] = LATENESS_CATCH_UP,   [WAIT_WORKER] = LATENESS_WORKER,
     [WAIT_PAUSED] = LATENESS_PAUSED,       [WAIT_MAINTENANCE] = LATENESS_MAINTENANCE,
     [WAIT_STOPPING] = LATENESS_HANDOFF,    [WAIT_LEASES] = LATENESS_WORKER,
-    [WAIT_LEASE_MEMORY] = LATENESS_WORKER,
+    [WAIT_LEASE_MEMORY] = LATENESS_WORKER, [WAIT_FLOW] = LATENESS_FLOW,
 };
 
 static enum lateness_stage explain_worst(const struct lateness *lateness, uint64_t *ret_sum)
@@ -253,7 +278,9 @@ static enum lateness_stage explain_worst(const struct lateness *lateness, uint64
     enum lateness_stage worst = LATENESS_RETRIES;
 
     *ret_sum = 0;
-    for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++) {
+    for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++) {
+        if (!lateness_is_before(i))
+            continue;
         *ret_sum += lateness->ms[i];
         worst = lateness->ms[i] > lateness->ms[worst] ? i : worst;
     }

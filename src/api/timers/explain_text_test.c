@@ -134,6 +134,7 @@ static void a_timer_that_waits(void **state)
         {WAIT_STOPPING, "The service is stopping, and begins no delivery."},
         {WAIT_LEASES, "Its tenant holds 5 leases, of 8 for all tenants: queue_leases_max."},
         {WAIT_LEASE_MEMORY, "Leased items of its partition take as much memory as they may."},
+        {WAIT_FLOW, "It waits for flow customer-42: 2 of 2 running, 90 may start in 1m30s."},
     };
     struct explain_text_test test = explain_text_test_timer();
 
@@ -143,6 +144,8 @@ static void a_timer_that_waits(void **state)
     test.explained.place = PLACE_QUEUED;
     test.explained.inflight = 5;
     test.explained.inflight_max = 8;
+    test.explained.flow_running = 2;
+    test.timer.texts.flow = BYTES("customer-42\n2 90 90000");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char expected[200];
 

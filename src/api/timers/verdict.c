@@ -35,7 +35,7 @@ static const struct {
     [WAIT_MAINTENANCE] = {0, true},  [WAIT_STOPPING] = {1, true}, [WAIT_BREAKER] = {2, true},
     [WAIT_TARGET_LIMIT] = {3, true}, [WAIT_ROOM] = {4, true},     [WAIT_RATE] = {5, true},
     [WAIT_CATCH_UP] = {6, false},    [WAIT_LEASES] = {7, false},  [WAIT_LEASE_MEMORY] = {8, false},
-    [WAIT_WORKER] = {9, false},      [WAIT_PAUSED] = {10, false},
+    [WAIT_WORKER] = {9, false},      [WAIT_PAUSED] = {10, false}, [WAIT_FLOW] = {11, false},
 };
 
 static int verdict_compare(const void *left, const void *right)

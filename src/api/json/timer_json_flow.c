@@ -1,0 +1,150 @@
+/* timer_json_flow.c - reads and writes the flow of a timer's JSON. */
+#include "api/json/timer_json_parse.h"
+
+#include "api/json/names.h"
+#include "api/json/strict.h"
+#include "base/json_write.h"
+#include "calendar/duration.h"
+
+#include <stdio.h>
+
+enum flow_field { FLOW_FIELD_key, FLOW_FIELD_concurrency, FLOW_FIELD_rate, FLOW_FIELD_period };
+
+static const char *const flow_fields[] = {"key", "concurrency", "rate", "period"};
+
+/* Periods that a rate may name by a letter, as in "10/s". */
+static const struct {
+    char letter;
+    uint64_t ms;
+} flow_periods[] = {{'s', 1000}, {'m', 60 * 1000}, {'h', 3600 * 1000}, {'d', 24 * 3600 * 1000}};
+
+enum { FLOW_PERIODS = sizeof(flow_periods) / sizeof(flow_periods[0]) };
+
+static enum error_code flow_read_key(struct timer_parse *parse)
+{
+    struct error error;
+    enum error_code code = timer_parse_string(parse, "#/flow/key", &parse->flow.key);
+
+    if (code)
+        return code;
+    if (parse->flow.key.size > FLOW_KEY_SIZE_MAX)
+        return timer_parse_invalid(parse, "#/flow/key", "It must have 1 to %d bytes",
+                                   FLOW_KEY_SIZE_MAX);
+    if (name_check_new(parse->flow.key, &error))
+        return timer_parse_invalid_error(parse, "#/flow/key", &error);
+    return ERROR_NONE;
+}
+
+static enum error_code flow_read_rate_text(struct timer_parse *parse)
+{
+    char room[TIMER_JSON_NAME_ROOM];
+    struct bytes text;
+    enum error_code code = timer_parse_string_into(parse, "#/flow/rate", room, &text);
+    uint32_t rate = 0;
+    size_t at = 0;
+
+    if (code)
+        return code;
+    for (; at < text.size && at < 6 && text.data[at] >= '0' && text.data[at] <= '9'; at++)
+        rate = 10 * rate + (uint32_t)(text.data[at] - '0');
+    for (size_t i = 0; i < FLOW_PERIODS && rate > 0 && text.data[0] != '0'; i++)
+        if (at + 2 == text.size && text.data[at] == '/' &&
+            text.data[at + 1] == flow_periods[i].letter) {
+            parse->flow.rate = rate;
+            parse->flow.period_ms = flow_periods[i].ms;
+            return ERROR_NONE;
+        }
+    return timer_parse_invalid(parse, "#/flow/rate",
+                               "It must be a number of starts and s, m, h or d, such as 10/s");
+}
+
+static enum error_code flow_read_field(struct timer_parse *parse, size_t field)
+{
+    uint64_t number = 0;
+    enum error_code code = ERROR_NONE;
+
+    if (field == FLOW_FIELD_key)
+        return flow_read_key(parse);
+    if (field == FLOW_FIELD_rate && json_peek(&parse->reader) == JSON_STRING)
+        return flow_read_rate_text(parse);
+    if (field == FLOW_FIELD_concurrency) {
+        code = strict_integer(parse, "#/flow/concurrency", 1, FLOW_CONCURRENCY_MAX, &number);
+        parse->flow.concurrency = (uint32_t)number;
+    } else if (field == FLOW_FIELD_rate) {
+        code = strict_integer(parse, "#/flow/rate", 1, FLOW_RATE_MAX, &number);
+        parse->flow.rate = (uint32_t)number;
+    } else {
+        code = timer_parse_duration_in(parse, "#/flow/period", FLOW_PERIOD_MS_MIN,
+                                       FLOW_PERIOD_MS_MAX, &parse->flow_period_ms);
+    }
+    return code;
+}
+
+/* Checks the fields together, and stores them as the text of the timer. */
+static enum error_code flow_check(struct timer_parse *parse)
+{
+    struct flow *flow = &parse->flow;
+    struct buffer text;
+
+    if (!flow->key.size)
+        return timer_parse_invalid(parse, "#/flow", "A `key` is needed");
+    if (!flow->concurrency && !flow->rate)
+        return timer_parse_invalid(parse, "#/flow", "A `concurrency` or a `rate` is needed");
+    if (parse->flow_period_ms && (!flow->rate || flow->period_ms))
+        return timer_parse_invalid(parse, "#/flow/period",
+                                   "It goes with a `rate` that is a number");
+    if (flow->rate && !flow->period_ms)
+        flow->period_ms = parse->flow_period_ms ? parse->flow_period_ms : 1000;
+    buffer_init(&text);
+    flow_encode(flow, &text);
+    const size_t start = parse->scratch.size;
+    enum error_code code = buffer_failed(&text)
+                               ? problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "")
+                               : timer_parse_keep(parse, buffer_bytes(&text), 0);
+    buffer_deinit(&text);
+    if (code)
+        return code;
+    parse->texts.flow = timer_parse_kept(parse, start);
+    parse->texts.flow.size--; /* the byte that ends it */
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_flow(struct timer_parse *parse)
+{
+    parse->flow = (struct flow){0};
+    parse->flow_period_ms = 0;
+    const enum error_code code =
+        timer_parse_members(parse, "#/flow", flow_fields,
+                            sizeof(flow_fields) / sizeof(flow_fields[0]), flow_read_field);
+    return code ? code : flow_check(parse);
+}
+
+static void flow_put(struct buffer *out, const struct flow *flow)
+{
+    json_put_string(out, "key", flow->key);
+    if (flow->concurrency)
+        json_put_number(out, "concurrency", flow->concurrency);
+    for (size_t i = 0; i < FLOW_PERIODS && flow->rate; i++)
+        if (flow->period_ms == flow_periods[i].ms && flow->rate < FLOW_RATE_MAX) {
+            char rate[16];
+
+            snprintf(rate, sizeof(rate), "%u/%c", flow->rate, flow_periods[i].letter);
+            json_put_text(out, "rate", rate);
+            return;
+        }
+    if (flow->rate) {
+        json_put_number(out, "rate", flow->rate);
+        duration_put(out, "period", flow->period_ms);
+    }
+}
+
+void timer_show_flow(const struct timer *timer, struct buffer *out)
+{
+    struct flow flow;
+
+    if (!timer->texts.flow.size || !flow_decode(timer->texts.flow, &flow))
+        return;
+    json_open(out, "flow", '{');
+    flow_put(out, &flow);
+    json_close(out, '}');
+}

@@ -1,0 +1,63 @@
+/* The text of a flow. */
+#include "timer/flow.h"
+
+#include <assert.h>
+
+/* Reads a decimal number up to `max` that ends with `end`, or at the end of the text if `end` is 0,
+ * and removes both from the text. */
+static bool flow_read_number(struct bytes *text, char end, uint64_t max, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    size_t digits = 0;
+
+    for (; digits < text->size && text->data[digits] >= '0' && text->data[digits] <= '9';
+         digits++) {
+        number = number * 10 + (uint64_t)(text->data[digits] - '0');
+        if (number > max)
+            return false;
+    }
+    const bool is_last = digits == text->size;
+    if (digits == 0 || is_last != (end == 0) || (end && text->data[digits] != end) ||
+        (digits > 1 && text->data[0] == '0'))
+        return false;
+    text->data += digits + !is_last;
+    text->size -= digits + !is_last;
+    *ret_number = number;
+    return true;
+}
+
+static bool flow_is_key(struct bytes key)
+{
+    for (size_t i = 0; i < key.size; i++)
+        if ((unsigned char)key.data[i] < ' ' || key.data[i] == 0x7f)
+            return false;
+    return key.size > 0 && key.size <= FLOW_KEY_SIZE_MAX;
+}
+
+void flow_encode(const struct flow *flow, struct buffer *out)
+{
+    assert(flow_is_key(flow->key) && (flow->concurrency || flow->rate));
+    assert(!flow->rate == !flow->period_ms);
+    buffer_append_bytes(out, flow->key);
+    buffer_printf(out, "\n%u %u %llu", flow->concurrency, flow->rate,
+                  (unsigned long long)flow->period_ms);
+}
+
+struct bytes flow_key(struct bytes text)
+{
+    return bytes_cut(&text, '\n');
+}
+
+bool flow_decode(struct bytes text, struct flow *ret_flow)
+{
+    uint64_t concurrency, rate, period_ms;
+    const struct bytes key = bytes_cut(&text, '\n');
+
+    if (!flow_is_key(key) || !flow_read_number(&text, ' ', FLOW_CONCURRENCY_MAX, &concurrency) ||
+        !flow_read_number(&text, ' ', FLOW_RATE_MAX, &rate) ||
+        !flow_read_number(&text, 0, FLOW_PERIOD_MS_MAX, &period_ms) || (!concurrency && !rate) ||
+        (rate ? period_ms < FLOW_PERIOD_MS_MIN : period_ms != 0))
+        return false;
+    *ret_flow = (struct flow){key, (uint32_t)concurrency, (uint32_t)rate, period_ms};
+    return true;
+}
