@@ -77,10 +77,9 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.dead_bytes_max = config->dead_bytes_max / count;
     options.watermark_interval_ms = config->watermark_interval_ms;
     options.second_scan_ms = SECOND_SCAN_MS;
-    if (clock_is_virtual()) { /* which would stop for each scan and each look at the storage */
-        options.second_scan_ms = 0;
-        options.look_ms = 2 * CLOCK_VIRTUAL_MS_MAX; /* beyond the end of the clock */
-    }
+    /* A virtual clock would stop for each scan and look: those at the start go beyond its end. */
+    if (clock_is_virtual())
+        options.second_scan_ms = options.look_ms = 2 * CLOCK_VIRTUAL_MS_MAX;
     options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
     options.seed = seed;
     options.zones = node_zones_used(node);

@@ -96,6 +96,14 @@ class AdvanceTest(Case):
         self.assertEqual(self.get(timer)[0], 410)
 
     # proves: clock-stands
+    def test_counts_are_complete(self):
+        """Counts by origin follow a scan of the rows, which a start makes once."""
+        self.create(target="log:a", after="3d")
+        self.advance(by="2d")
+        counts = self.call(200, "GET", "/v1/timers/count")[1]
+        self.assertEqual((counts["count"], counts["complete"]), (1, True))
+
+    # proves: clock-stands
     def test_next_goes_to_each_firing_and_retry_and_stays_when_there_is_none(self):
         self.hooks.answer = lambda path: 500 if path == "/a" else 200
         timer = self.create(target=self.url("/a"), after="1d", on_dead={"target": self.url("/dead")},
