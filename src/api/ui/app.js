@@ -15,7 +15,7 @@ import {schedules} from "./schedules.js";
 import {firstSteps} from "./start.js";
 import {timer} from "./timer.js";
 import {timers} from "./timers.js";
-import {ZONES, dateOf, setClock, setZone, zoneChoice} from "./times.js";
+import {ZONES, setClock, setZone, zoneChoice} from "./times.js";
 
 /** The overview; that of a daemon without timers begins with the first steps. */
 async function overview(context) {
@@ -166,7 +166,7 @@ async function watchHealth() {
     const {detail, now: stands} = await response.json();
     setClock(stands);
     if (!response.ok) [text, kind] = [detail || "not ready", "bad"];
-    else if (stands) text = `ready, virtual clock at ${dateOf(stands)}`;
+    else if (stands) text = `ready, virtual clock at ${stands.slice(0, 19).replace("T", " ")} UTC`;
   } catch {
     [text, kind] = [AWAY, "bad"];
   }
