@@ -5,6 +5,7 @@ Starts a tickwheeld of the build and, before it, a proxy that loses requests and
 command finds in its environment
 
     TICKWHEEL_URL        the proxy
+    TICKWHEELD           the program of the daemon, for tests that start one with a virtual clock
     TICKWHEEL_SECRET     what the daemon signs webhooks with
     TICKWHEEL_CONTRACT   a folder with the files of this one, in which the signatures of webhooks are filled in
 
@@ -33,8 +34,8 @@ import harness
 import pages
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-#: Operations that no client has: pages and documents, and other paths of calls by key.
-OTHERS = re.compile(r"/(v1/key/.*|ui.*|openapi.*|problems/.*|\.well-known/.*)?")
+#: Operations that no client has: pages and documents, other paths of calls by key, and the virtual clock of tests.
+OTHERS = re.compile(r"/(v1/key/.*|v1/clock.*|ui.*|openapi.*|problems/.*|\.well-known/.*)?")
 PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found"),
             "not-ready": (503, "about:blank")}
 
@@ -224,6 +225,7 @@ def run(command, calls_all=False, **options):
             server.daemon_threads = True
             threading.Thread(target=server.serve_forever, daemon=True).start()
             environment = {**environment, "TICKWHEEL_CONTRACT": folder, "TICKWHEEL_SECRET": SECRET,
+                           "TICKWHEELD": os.path.abspath(harness.find("tickwheeld")),
                            "TICKWHEEL_URL": f"http://127.0.0.1:{server.server_address[1]}"}
             Proxy.seen.clear()
             result = subprocess.run(command, env=environment, **options).returncode

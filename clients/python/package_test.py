@@ -22,6 +22,7 @@ import run
 
 TOOLS = ["build==1.2.2", "mypy==1.13.0", "setuptools==75.6.0", "wheel==0.45.1"]
 DEPENDENCIES = ["httpx==0.28.1"]
+PYTEST = ["pytest==8.3.4"]
 
 
 def environment_with(name, packages):
@@ -89,6 +90,9 @@ class PackageTest(unittest.TestCase):
             with self.subTest(os.path.basename(test)):
                 calls_all = os.path.basename(test) == "contract_test.py"
                 self.assertEqual(run.run([users, test], calls_all, cwd=folder, env=environment), 0)
+        with_pytest = environment_with("client-python-pytest", PYTEST + DEPENDENCIES)
+        self.assertEqual(run.run([with_pytest, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                                  os.path.join(HERE, "tests", "fixture_for_pytest.py")], cwd=folder, env=environment), 0)
         [source] = pages.blocks("first-ten-minutes.md", "python")
         program = source.replace('"http://127.0.0.1:8463"', "")
         self.assertTrue(run.prints("Python", "env/bin/python hello.py", [users, "-c", program], cwd=folder, env=environment))
