@@ -37,6 +37,12 @@ class PackageTest(unittest.TestCase):
         go("test", *is_racy, "-c", "-o", program, ".", cwd=HERE)
         self.assertEqual(run.run([program], calls_all=True, cwd=HERE), 0)
 
+    def test_virtual_clock(self):
+        """The tests of tickwheeltest, which start daemons of their own."""
+        program = os.path.join(self.folder, "tickwheeltest.test")
+        go("test", *(["-race"] if shutil.which("cc") else []), "-c", "-o", program, "./tickwheeltest", cwd=HERE)
+        self.assertEqual(run.run([program, "-test.v"], cwd=HERE), 0)
+
     def test_readme(self):
         """The program and the fragments of the README, in a module that requires this one."""
         with open(os.path.join(HERE, "README.md"), encoding="utf-8") as file:
