@@ -89,7 +89,7 @@ class PackageTest(unittest.TestCase):
         [first] = pages.blocks("first-ten-minutes.md", "ts")
         self.compile(tools, project, "first", first)
         tests = sorted(glob.glob(os.path.join(project, "tests", "*.test.mjs")))
-        self.assertEqual(len(tests), 2)
+        self.assertEqual(len(tests), 3)
         self.assertEqual(run.run(["node", "--test", *tests], calls_all=True, cwd=project), 0)
         for program in ("readme.js", "coming_from.js"):
             self.assertEqual(run.run(["node", program], cwd=project), 0)
