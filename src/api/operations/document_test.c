@@ -114,7 +114,7 @@ static void calls_by_key_stand_there_with_the_key_in_the_query(void **state)
             "#/components/parameters/KeyInQuery");
         count++;
     }
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 10);
     json_decref(document);
 }
 
