@@ -206,6 +206,12 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 	}
 	filter := Filter{States: a.States, Labels: a.Labels, Target: a.Target, Origin: a.Origin, KeyPrefix: a.KeyPrefix,
 		KeyContains: a.KeyContains, DueAfter: a.DueAfter, DueBefore: a.DueBefore, PageSize: a.PageSize}
+	var span Span
+	if strings.HasPrefix(step.Do, "backfill") {
+		if err := json.Unmarshal(with, &span); err != nil {
+			return nil, err
+		}
+	}
 	selection := Selection{Keys: a.Keys, Labels: a.Labels}
 	pause := Pause{Note: a.Note, Until: a.Until}
 	timers := []Timer{}
@@ -286,6 +292,10 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 		return c.Resume(ctx, ref, a.IfVersion)
 	case "release":
 		return c.Release(ctx, ref, a.IfVersion)
+	case "backfill":
+		return c.Backfill(ctx, ref, span)
+	case "backfill_count":
+		return c.BackfillCount(ctx, ref, span)
 	case "fire_many":
 		return c.FireMany(ctx, selection)
 	case "pause_many":

@@ -39,7 +39,8 @@ func checkDurations(text []byte) error {
 		return nil // the service says what is wrong
 	}
 	for place, names := range map[string][]string{"": {"after", "every"}, "late": {"drop_after"}, "spread": {"window"},
-		"retry": {"base", "cap", "timeout", "give_up_after"}} {
+		"debounce": {"for", "at_most"},
+		"retry":    {"base", "cap", "timeout", "give_up_after"}} {
 		members := fields
 		if place != "" {
 			members = nil
@@ -72,6 +73,7 @@ type Retry struct {
 	Cap         Duration `json:"cap,omitempty"`
 	Timeout     Duration `json:"timeout,omitempty"`
 	GiveUpAfter Duration `json:"give_up_after,omitempty"`
+	Until       string   `json:"until,omitempty"` // "next": of a timer that repeats, until its next firing
 }
 
 // Late says what becomes of a firing that is too late.
@@ -85,12 +87,44 @@ type Spread struct {
 	Window Duration `json:"window"`
 }
 
+// Debounce stands in place of a time: the timer is due For after the last Create or Put with its key, but no later than
+// AtMost after the first, which First shows.
+type Debounce struct {
+	For    Duration `json:"for"`
+	AtMost Duration `json:"at_most"`
+	First  *Instant `json:"first,omitempty"` // in answers only
+}
+
+// Span is a part of the past: from From on and before To. Rate is how many firings begin at most, such as "10/s".
+type Span struct {
+	From Instant `json:"from"`
+	To   Instant `json:"to"`
+	Rate string  `json:"rate,omitempty"`
+}
+
+// SpanCount has the number of instants of a span, and the first and last of them.
+type SpanCount struct {
+	Count int      `json:"count"`
+	First *Instant `json:"first,omitempty"`
+	Last  *Instant `json:"last,omitempty"`
+}
+
+// Backfill says how far a backfill has come.
+type Backfill struct {
+	Of    string   `json:"of"`
+	From  *Instant `json:"from,omitempty"`
+	To    *Instant `json:"to,omitempty"`
+	Rate  string   `json:"rate,omitempty"`
+	Count int      `json:"count,omitempty"`
+	Done  int      `json:"done,omitempty"`
+}
+
 // Report is where the end of a firing is reported.
 type Report struct {
 	Target string `json:"target"`
 }
 
-// Create has the fields of a new timer: a Target or Targets, and one of After, At, Every and Cron.
+// Create has the fields of a new timer: a Target or Targets, and one of After, At, Every, Cron and Debounce.
 type Create struct {
 	Target      string            `json:"target,omitempty"`
 	Targets     []string          `json:"targets,omitempty"` // in place of Target: each gets its own delivery
@@ -104,6 +138,8 @@ type Create struct {
 	Until       *Instant          `json:"until,omitempty"`
 	Late        *Late             `json:"late,omitempty"`
 	Spread      *Spread           `json:"spread,omitempty"`
+	Overlap     string            `json:"overlap,omitempty"` // a firing due while the one before goes on: wait, skip or allow
+	Debounce    *Debounce         `json:"debounce,omitempty"`
 	Method      string            `json:"method,omitempty"`  // of a webhook: PUT, PATCH, GET or DELETE; empty: POST
 	Payload     any               `json:"payload,omitempty"` // any JSON; json.RawMessage is sent as it is
 	Body        []byte            `json:"body_base64,omitempty"`
@@ -122,14 +158,16 @@ type Create struct {
 
 // Schedule is how a timer repeats, and what becomes of late firings.
 type Schedule struct {
-	Every    Duration `json:"every,omitempty"`
-	Count    int      `json:"count,omitempty"`
-	Cron     string   `json:"cron,omitempty"`
-	Timezone string   `json:"timezone,omitempty"`
-	DST      string   `json:"dst,omitempty"`
-	Until    *Instant `json:"until,omitempty"`
-	Late     *Late    `json:"late,omitempty"`
-	Spread   *Spread  `json:"spread,omitempty"`
+	Every    Duration  `json:"every,omitempty"`
+	Count    int       `json:"count,omitempty"`
+	Cron     string    `json:"cron,omitempty"`
+	Timezone string    `json:"timezone,omitempty"`
+	DST      string    `json:"dst,omitempty"`
+	Until    *Instant  `json:"until,omitempty"`
+	Late     *Late     `json:"late,omitempty"`
+	Spread   *Spread   `json:"spread,omitempty"`
+	Overlap  string    `json:"overlap,omitempty"`
+	Backfill *Backfill `json:"backfill,omitempty"`
 }
 
 // TargetOutcome is one of several targets of a timer, and how it stands in the last firing.
@@ -160,6 +198,8 @@ type Timer struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Watch       []string          `json:"watch,omitempty"`
 	Schedule    *Schedule         `json:"schedule,omitempty"`
+	Debounce    *Debounce         `json:"debounce,omitempty"`
+	FiringOf    string            `json:"firing_of,omitempty"` // of a firing that is a timer of its own
 	Retry       *Retry            `json:"retry,omitempty"`
 	OnDead      *Report           `json:"on_dead,omitempty"`
 	OnSuccess   *Report           `json:"on_success,omitempty"`

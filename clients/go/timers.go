@@ -150,6 +150,32 @@ func (c *Client) Release(ctx context.Context, ref Ref, onlyVersion int64) (*Time
 	return c.act(ctx, ref, "release", nil, onlyVersion)
 }
 
+// Backfill fires the instants of a span of a timer that repeats. It returns the timer that does so.
+func (c *Client) Backfill(ctx context.Context, ref Ref, span Span) (*Timer, error) {
+	call, err := withJSON("POST", ref.path("/backfill"), span)
+	if err != nil {
+		return nil, err
+	}
+	call.header.Set("Idempotency-Key", randomKey())
+	return c.timer(ctx, call)
+}
+
+// BackfillCount says how many instants a backfill of the span would fire.
+func (c *Client) BackfillCount(ctx context.Context, ref Ref, span Span) (*SpanCount, error) {
+	call, err := withJSON("POST", ref.path("/backfill"), struct {
+		Span
+		DryRun bool `json:"dry_run"`
+	}{span, true})
+	if err != nil {
+		return nil, err
+	}
+	count := new(SpanCount)
+	if err := c.send(ctx, call, count); err != nil {
+		return nil, err
+	}
+	return count, nil
+}
+
 // idOf returns the id of the timer, live or over.
 func (c *Client) idOf(ctx context.Context, ref Ref) (string, error) {
 	if ref.id != "" {

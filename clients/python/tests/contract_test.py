@@ -120,6 +120,9 @@ class Contract(unittest.TestCase):
             return (given.pop("queue"),), given
         if do == "metrics":
             return (), {}
+        if do in ("backfill", "backfill_count"):
+            span = {"start": given.pop("from"), "end": given.pop("to")}
+            return (), {**given, **span}
         if do in ("ack", "nack", "extend"):
             return (given.pop("queue"), given.pop("receipts")), given
         return (), given

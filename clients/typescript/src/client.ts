@@ -7,7 +7,7 @@ import {formatJson, parseJson} from "./json.js";
 import type {
   AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Delivery, DeliveryFilter, Duration, Event, EventFilter,
   Figures, Filter, Forecast, Hold, Instant, Item, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, ScheduleFilter, ScheduleState,
-  Selection, Target, Time, Timer,
+  Selection, Span, SpanCount, Target, Time, Timer,
 } from "./models.js";
 
 export interface ClientOptions {
@@ -54,6 +54,7 @@ const at = (value: Instant): string | number => (value instanceof Date ? value.t
 /** Members that are durations, of a timer itself and of its objects. */
 const durations: Record<string, string[]> = {
   "": ["after", "every"], retry: ["base", "cap", "timeout", "give_up_after"], late: ["drop_after"], spread: ["window"],
+  debounce: ["for", "at_most"],
 };
 
 function checkDurations(given: Record<string, unknown>): void {
@@ -276,6 +277,17 @@ export class Client {
   release(ref: Ref, options: {ifVersion?: number} = {}): Promise<Timer> {
     return this.#send({...condition(options.ifVersion), method: "POST", path: pathOf(ref, "/release"),
                        isOnce: options.ifVersion === undefined});
+  }
+
+  /** Fires the instants of a span of a timer that repeats. Resolves to the timer that does so. */
+  backfill(ref: Ref, span: Span, options: {idempotencyKey?: string} = {}): Promise<Timer> {
+    return this.#json("POST", pathOf(ref, "/backfill"), {...span, from: at(span.from), to: at(span.to)},
+                      {headers: {"Idempotency-Key": options.idempotencyKey ?? randomUUID()}});
+  }
+
+  /** How many instants a backfill of the span would fire. */
+  backfillCount(ref: Ref, span: Span): Promise<SpanCount> {
+    return this.#json("POST", pathOf(ref, "/backfill"), {...span, from: at(span.from), to: at(span.to), dry_run: true});
   }
 
   /** Where the timer is, what it waits for, and why it was late. */

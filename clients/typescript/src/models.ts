@@ -14,6 +14,7 @@ export interface Retry {
   cap?: Duration;
   timeout?: Duration;
   give_up_after?: Duration;
+  until?: "next";
 }
 
 export interface Schedule {
@@ -25,6 +26,37 @@ export interface Schedule {
   until?: Instant;
   late?: {drop_after?: Duration; missed?: "last" | "each"};
   spread?: {window: Duration};
+  /** A firing that is due while the one before is retried or leased; it waits without this. */
+  overlap?: "wait" | "skip" | "allow";
+}
+
+/** In place of a time: so long after the last create or put with the key, no later than so long after the first. */
+export interface Debounce {
+  for: Duration;
+  at_most: Duration;
+}
+
+/** A part of the past: from `from` on and before `to`; firings at a rate such as "10/s". */
+export interface Span {
+  from: Instant;
+  to: Instant;
+  rate?: string;
+}
+
+export interface SpanCount {
+  count: number;
+  first?: string;
+  last?: string;
+}
+
+/** How far a backfill has come. */
+export interface Backfill {
+  of: string;
+  from?: string;
+  to?: string;
+  rate?: string;
+  count?: number;
+  done?: number;
 }
 
 export type Method = "POST" | "PUT" | "PATCH" | "GET" | "DELETE";
@@ -32,7 +64,7 @@ export type Method = "POST" | "PUT" | "PATCH" | "GET" | "DELETE";
 /** One target, or several, each of which gets its own delivery. */
 export type To = {target: string; targets?: never} | {targets: string[]; target?: never};
 
-/** The fields of a new timer: a target or several, and one of after, at, every and cron. */
+/** The fields of a new timer: a target or several, and one of after, at, every, cron and debounce. */
 export type Create = To & CreateFields;
 
 export interface CreateFields extends Schedule {
@@ -48,13 +80,14 @@ export interface CreateFields extends Schedule {
   labels?: Record<string, string>;
   retry?: Retry;
   key?: string;
+  debounce?: Debounce;
   watch?: string[];
   on_dead?: {target: string};
   on_success?: {target: string};
 }
 
 /** A merge patch (RFC 7396): null removes. */
-export type Patch = {[Name in keyof Omit<CreateFields, "key">]?: CreateFields[Name] | null} & {
+export type Patch = {[Name in keyof Omit<CreateFields, "key" | "debounce">]?: CreateFields[Name] | null} & {
   target?: string;
   targets?: string[];
 };
@@ -89,7 +122,9 @@ export interface Timer {
   headers?: Record<string, string>;
   labels?: Record<string, string>;
   watch?: string[];
-  schedule?: Schedule;
+  schedule?: Schedule & {backfill?: Backfill};
+  debounce?: Debounce & {first: string};
+  firing_of?: string;
   retry: Retry;
   on_dead?: {target: string};
   on_success?: {target: string};
@@ -112,9 +147,11 @@ export interface Run {
   started?: string;
   duration_ms?: number;
   attempts: number;
-  outcome: "done" | "failed" | "ended" | "dropped" | "skipped";
+  outcome: "done" | "failed" | "ended" | "dropped" | "skipped" | "begun";
   status?: number;
   error?: string;
+  /** Of a run that has begun as a timer of its own. */
+  timer?: string;
 }
 
 /** Why something is paused, and until when; without `until` a call resumes it. */

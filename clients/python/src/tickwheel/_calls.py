@@ -84,7 +84,8 @@ def encode(value: Any) -> bytes:
 
 
 #: Fields with members that are durations.
-NESTED = {"retry": ("base", "cap", "timeout", "give_up_after"), "late": ("drop_after",), "spread": ("window",)}
+NESTED = {"retry": ("base", "cap", "timeout", "give_up_after"), "late": ("drop_after",), "spread": ("window",),
+          "debounce": ("for", "at_most")}
 
 
 def with_durations(given: Fields, names: Iterable[str]) -> dict[str, Any]:
@@ -173,6 +174,17 @@ def act(id: Optional[str], key: Optional[str], verb: str, given: Optional[Fields
     call = ask("POST", by(id, key, f"/{verb}"), given)
     return Call(call.method, call.path, Timer.from_json, call.body, headers=_condition(call.headers, if_version),
                 is_repeatable=verb not in ("fire", "release") or if_version is not None)
+
+
+def backfill(id: Optional[str], key: Optional[str], start: Instant, end: Instant, rate: Optional[str],
+             idempotency_key: Optional[str]) -> Call[Timer]:
+    call = ask("POST", by(id, key, "/backfill"), {"from": instant(start), "to": instant(end), "rate": rate})
+    headers = {**call.headers, "Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+    return Call(call.method, call.path, Timer.from_json, call.body, headers=headers)
+
+
+def backfill_count(id: Optional[str], key: Optional[str], start: Instant, end: Instant) -> Call[Json]:
+    return ask("POST", by(id, key, "/backfill"), {"from": instant(start), "to": instant(end), "dry_run": True})
 
 
 def ask(method: str, path: str, given: Optional[Fields] = None, query: Iterable[tuple[str, str]] = ()) -> Call[Json]:

@@ -19,8 +19,8 @@ from . import _calls
 from ._calls import Answer, Call, Fields
 from ._sending import Attempts, Settings, in_turn
 from .errors import BadAnswer, Gone
-from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, Run,
-                     Timer, TimerFields, duration, instant)
+from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, PutFields,
+                     Run, Timer, duration, instant)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,7 +77,7 @@ class AsyncClient:
         return await self._send(_calls.create(_calls.settled({**_calls.to(target), **fields}), idempotency_key))
 
     async def put(self, key: str, target: Union[str, Sequence[str]], *, if_version: Optional[int] = None,
-            **fields: Unpack[TimerFields]) -> Timer:
+            **fields: Unpack[PutFields]) -> Timer:
         """Creates the timer with this key, or replaces it whole."""
         return await self._send(_calls.put(key, _calls.settled({**_calls.to(target), **fields}), if_version))
 
@@ -104,6 +104,16 @@ class AsyncClient:
         """Fires the timer now; one that repeats fires beside its planned times. Without `if_version` the call is not
         repeated, since it might fire twice."""
         return await self._send(_calls.act(id, key, "fire", None, if_version))
+
+    async def backfill(self, id: Optional[str] = None, *, key: Optional[str] = None, start: Instant, end: Instant,
+                 rate: Optional[str] = None, idempotency_key: Optional[str] = None) -> Timer:
+        """Fires the instants of a timer that repeats from `start` on and before `end`, at a rate such as "10/s". Returns
+        the timer that does so."""
+        return await self._send(_calls.backfill(id, key, start, end, rate, idempotency_key))
+
+    async def backfill_count(self, id: Optional[str] = None, *, key: Optional[str] = None, start: Instant, end: Instant) -> Json:
+        """How many instants a backfill of that span would fire, with the `first` and the `last`."""
+        return await self._send(_calls.backfill_count(id, key, start, end))
 
     async def pause(self, id: Optional[str] = None, *, key: Optional[str] = None, note: Optional[str] = None,
               until: Optional[Instant] = None, if_version: Optional[int] = None) -> Timer:

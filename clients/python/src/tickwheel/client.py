@@ -19,8 +19,8 @@ from . import _calls
 from ._calls import Answer, Call, Fields
 from ._sending import Attempts, Settings
 from .errors import BadAnswer, Gone
-from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, Run,
-                     Timer, TimerFields, duration, instant)
+from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, PutFields,
+                     Run, Timer, duration, instant)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,7 +74,7 @@ class Client:
         return self._send(_calls.create(_calls.settled({**_calls.to(target), **fields}), idempotency_key))
 
     def put(self, key: str, target: Union[str, Sequence[str]], *, if_version: Optional[int] = None,
-            **fields: Unpack[TimerFields]) -> Timer:
+            **fields: Unpack[PutFields]) -> Timer:
         """Creates the timer with this key, or replaces it whole."""
         return self._send(_calls.put(key, _calls.settled({**_calls.to(target), **fields}), if_version))
 
@@ -101,6 +101,16 @@ class Client:
         """Fires the timer now; one that repeats fires beside its planned times. Without `if_version` the call is not
         repeated, since it might fire twice."""
         return self._send(_calls.act(id, key, "fire", None, if_version))
+
+    def backfill(self, id: Optional[str] = None, *, key: Optional[str] = None, start: Instant, end: Instant,
+                 rate: Optional[str] = None, idempotency_key: Optional[str] = None) -> Timer:
+        """Fires the instants of a timer that repeats from `start` on and before `end`, at a rate such as "10/s". Returns
+        the timer that does so."""
+        return self._send(_calls.backfill(id, key, start, end, rate, idempotency_key))
+
+    def backfill_count(self, id: Optional[str] = None, *, key: Optional[str] = None, start: Instant, end: Instant) -> Json:
+        """How many instants a backfill of that span would fire, with the `first` and the `last`."""
+        return self._send(_calls.backfill_count(id, key, start, end))
 
     def pause(self, id: Optional[str] = None, *, key: Optional[str] = None, note: Optional[str] = None,
               until: Optional[Instant] = None, if_version: Optional[int] = None) -> Timer:

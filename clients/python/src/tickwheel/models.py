@@ -56,6 +56,7 @@ class RetryPolicy(TypedDict, total=False):
     cap: Duration
     timeout: Duration
     give_up_after: Duration
+    until: str
 
 
 class Late(TypedDict, total=False):
@@ -69,6 +70,10 @@ class Spread(TypedDict):
     """Moves every firing by a fixed part of the window."""
 
     window: Duration
+
+
+Debounce = TypedDict("Debounce", {"for": Duration, "at_most": Duration})
+"""In place of a time: so long after the last create or put with the key, no later than so long after the first."""
 
 
 class Report(TypedDict):
@@ -90,6 +95,7 @@ class TimerFields(TypedDict, total=False):
     until: Optional[Instant]
     late: Optional[Late]
     spread: Optional[Spread]
+    overlap: Optional[str]
     method: Optional[str]
     payload: Any
     body: Optional[bytes]
@@ -102,7 +108,13 @@ class TimerFields(TypedDict, total=False):
     on_success: Optional[Report]
 
 
-class CreateFields(TimerFields, total=False):
+class PutFields(TimerFields, total=False):
+    """Those of a timer that is put by its key."""
+
+    debounce: Optional[Debounce]
+
+
+class CreateFields(PutFields, total=False):
     """Those of a new timer."""
 
     key: Optional[str]

@@ -277,6 +277,25 @@ public final class Client {
         return act(ref, "release", null, onlyVersion);
     }
 
+    /** Fires the instants of a timer that repeats from {@code from} on and before {@code to}. Returns the timer that does so. */
+    public Timer backfill(Ref ref, Instant from, Instant to) {
+        return backfill(ref, from, to, null);
+    }
+
+    /** At most so many begin a second, minute or hour: {@code 10/s}. */
+    public Timer backfill(Ref ref, Instant from, Instant to, String rate) {
+        Map<String, Object> fields = new LinkedHashMap<>(Map.of("from", from.toString(), "to", to.toString()));
+        putIfSet(fields, "rate", rate);
+        return timer(new Call("POST", ref.path("backfill")).json(fields)
+                .header("Idempotency-Key", UUID.randomUUID().toString()));
+    }
+
+    /** How many instants a backfill would fire, with the {@code first} and the {@code last}. */
+    public JsonNode backfillCount(Ref ref, Instant from, Instant to) {
+        return transport.tree(new Call("POST", ref.path("backfill"))
+                .json(Map.of("from", from.toString(), "to", to.toString(), "dry_run", true)));
+    }
+
     /** Where the timer is, what it waits for, and why it was late. */
     public JsonNode explain(Ref ref) {
         return transport.tree(new Call("GET", byId(ref).path("explain")));

@@ -99,6 +99,21 @@ public final class Create {
         return retry("give_up_after", Json.milliseconds(time));
     }
 
+    /** Of a timer that repeats: retries end when the next firing is due. */
+    public Create retryUntilNext() {
+        return retry("until", "next");
+    }
+
+    /** A firing that is due while the one before is retried or leased: wait, skip or allow. */
+    public Create overlap(String overlap) {
+        return set("overlap", overlap);
+    }
+
+    /** In place of a time: so long after the last create or put with the key, no later than so long after the first. */
+    public Create debounce(Duration wait, Duration atMost) {
+        return set("debounce", Map.of("for", Json.milliseconds(wait), "at_most", Json.milliseconds(atMost)));
+    }
+
     private Create retry(String name, Object value) {
         Map<String, Object> retry = new LinkedHashMap<>();
         if (fields.get("retry") instanceof ObjectNode before)

@@ -46,7 +46,8 @@ final class Json {
 
     /** Members that are durations, of a timer and of its objects. */
     private static final Map<String, List<String>> DURATIONS = Map.of("retry",
-            List.of("base", "cap", "timeout", "give_up_after"), "late", List.of("drop_after"), "spread", List.of("window"));
+            List.of("base", "cap", "timeout", "give_up_after"), "late", List.of("drop_after"), "spread", List.of("window"),
+            "debounce", List.of("for", "at_most"));
 
     /** The value of a field of a timer: a Duration is written with its unit, and a bare number is refused. */
     static Object withUnit(String name, Object value) {

@@ -190,6 +190,10 @@ class ContractTest {
             case "pause" -> client.pause(ref(given), pause(given), version(given));
             case "resume" -> client.resume(ref(given), version(given));
             case "release" -> client.release(ref(given), version(given));
+            case "backfill" -> client.backfill(ref(given), Instant.parse(given.get("from").asText()),
+                    Instant.parse(given.get("to").asText()), given.path("rate").textValue());
+            case "backfill_count" -> client.backfillCount(ref(given), Instant.parse(given.get("from").asText()),
+                    Instant.parse(given.get("to").asText()));
             case "fire_many" -> client.fireMany(selection(given));
             case "pause_many" -> client.pauseMany(selection(given), pause(given));
             case "resume_many" -> client.resumeMany(selection(given));
