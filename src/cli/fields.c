@@ -118,6 +118,7 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
     };
     const char *timeout = cli_flag(cli, CLI_FLAG_ATTEMPT_TIMEOUT);
     const char *give_up = cli_flag(cli, CLI_FLAG_GIVE_UP_AFTER);
+    const char *until = cli_flag(cli, CLI_FLAG_RETRY_UNTIL);
     uint64_t attempts;
 
     for (size_t i = 0; i < sizeof(nested) / sizeof(*nested); i++) {
@@ -130,7 +131,7 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
     }
     if (cli_flag_number(cli, CLI_FLAG_ATTEMPTS, 1, 100, 0, &attempts))
         return CLI_EXIT_USAGE;
-    if (!attempts && !timeout && !give_up)
+    if (!attempts && !timeout && !give_up && !until)
         return CLI_EXIT_DONE;
     json_open(body, "retry", '{');
     if (attempts)
@@ -139,6 +140,8 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
         json_put_text(body, "timeout", timeout);
     if (give_up)
         json_put_text(body, "give_up_after", give_up);
+    if (until)
+        json_put_text(body, "until", until);
     json_close(body, '}');
     return CLI_EXIT_DONE;
 }
@@ -207,6 +210,7 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
         {CLI_FLAG_DST, "dst"},
         {CLI_FLAG_UNTIL, "until"},
         {CLI_FLAG_CONTENT_TYPE, "content_type"},
+        {CLI_FLAG_OVERLAP, "overlap"},
     };
     const char *payload = cli_flag(cli, CLI_FLAG_PAYLOAD), *text = cli_flag(cli, CLI_FLAG_BODY);
     uint64_t count;

@@ -1,9 +1,11 @@
 /* timers.c - the verbs that read or change timers by id, key, label or event. */
 #include "base/json_write.h"
+#include "calendar/rfc3339.h"
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
+#include "sys/clock.h"
 
 /* ---- add, change, touch ---- */
 
@@ -54,16 +56,33 @@ static enum cli_exit timers_header(struct cli *cli, enum cli_flag_id flag, const
     return CLI_EXIT_DONE;
 }
 
+/* Appends what calls with the key do to the timer's time. */
+static enum cli_exit timers_append_debounce(struct cli *cli, struct buffer *body)
+{
+    const char *wait = cli_flag(cli, CLI_FLAG_DEBOUNCE), *most = cli_flag(cli, CLI_FLAG_AT_MOST);
+
+    if (!wait && !most)
+        return CLI_EXIT_DONE;
+    if (!wait || !most)
+        return cli_complain(CLI_EXIT_USAGE, "--debounce and --at-most go together");
+    json_open(body, "debounce", '{');
+    json_put_text(body, "for", wait);
+    json_put_text(body, "at_most", most);
+    json_close(body, '}');
+    return CLI_EXIT_DONE;
+}
+
 enum cli_exit timers_add(struct cli *cli)
 {
     size_t count = cli->options.argument_count;
     char **arguments = cli->options.arguments;
     const char *key = cli_flag(cli, CLI_FLAG_KEY);
-    bool is_repeated = cli_flag(cli, CLI_FLAG_CRON) || cli_flag(cli, CLI_FLAG_EVERY);
+    bool has_time = cli_flag(cli, CLI_FLAG_CRON) || cli_flag(cli, CLI_FLAG_EVERY) ||
+                    cli_flag(cli, CLI_FLAG_DEBOUNCE);
     bool is_put = cli_flag(cli, CLI_FLAG_REPLACE) != NULL;
     struct buffer path, body, header;
 
-    if (count == 1 && !is_repeated)
+    if (count == 1 && !has_time)
         return cli_complain(CLI_EXIT_USAGE, "add needs WHEN and TARGET, as: tickwheel add 30m %s",
                             strchr(arguments[0], ':') ? arguments[0] : "log:hello");
     if (cli_flag(cli, CLI_FLAG_BODY) && !cli_flag(cli, CLI_FLAG_CONTENT_TYPE))
@@ -78,6 +97,7 @@ enum cli_exit timers_add(struct cli *cli)
     if (key && !is_put)
         json_put_text(&body, "key", key);
     fields_append_targets(cli, arguments[count - 1], &body);
+    code = code ? code : timers_append_debounce(cli, &body);
     code = code ? code : fields_append_flags(cli, &body);
     code = code ? code : timers_header(cli, CLI_FLAG_IDEMPOTENCY_KEY, "Idempotency-Key", &header);
     json_close(&body, '}');
@@ -147,7 +167,7 @@ enum cli_exit timers_get(struct cli *cli)
     return code;
 }
 
-/* ---- cancel, fire, pause, resume, release, complete ---- */
+/* ---- cancel, fire, backfill, pause, resume, release, complete ---- */
 
 /* Appends an array of texts: the values of a flag, or the arguments. */
 static void timers_append_texts(struct cli *cli, struct buffer *body, const char *name,
@@ -253,6 +273,37 @@ enum cli_exit timers_cancel(struct cli *cli)
 enum cli_exit timers_fire(struct cli *cli)
 {
     return timers_act(cli, &(struct timers_act){"Fire", "POST", "/fire", "/v1/timers/fire"});
+}
+
+enum cli_exit timers_backfill(struct cli *cli)
+{
+    const char *since = cli_flag(cli, CLI_FLAG_SINCE), *until = cli_flag(cli, CLI_FLAG_UNTIL);
+    const char *rate = cli_flag(cli, CLI_FLAG_RATE);
+    char now[RFC3339_TEXT_SIZE];
+    struct buffer path, body, header;
+
+    if (!since)
+        return cli_complain(CLI_EXIT_USAGE, "backfill needs --since, as --since 7d");
+    rfc3339_format(wall_now(), now);
+    buffer_init(&path);
+    buffer_init(&body);
+    buffer_init(&header);
+    json_open(&body, NULL, '{');
+    json_put_text(&body, "from", since);
+    json_put_text(&body, "to", until ? until : now);
+    if (rate)
+        json_put_text(&body, "rate", rate);
+    if (cli_flag(cli, CLI_FLAG_DRY_RUN))
+        json_put_flag(&body, "dry_run", true);
+    json_close(&body, '}');
+    enum cli_exit code = fields_append_place(cli, &path, 0, "/backfill");
+    code = code ? code : timers_header(cli, CLI_FLAG_IDEMPOTENCY_KEY, "Idempotency-Key", &header);
+    if (!code)
+        code = timers_exchange(cli, "POST", &path, &body, header.size ? cli_text(&header) : NULL);
+    buffer_deinit(&header);
+    buffer_deinit(&body);
+    buffer_deinit(&path);
+    return code;
 }
 
 enum cli_exit timers_pause(struct cli *cli)
