@@ -115,6 +115,12 @@ static uint64_t draw_give_up_ms(const struct world *world)
     return random_mix(world->settings->seed) % 2 ? 1 + drawn % (drawn % 3 ? 500 : 20000) : 0;
 }
 
+/* Drawn like draw_give_up_ms. */
+static bool draw_until_next(const struct world *world)
+{
+    return random_mix(world->settings->seed ^ (uint64_t)world->model.token << 24) % 4 == 0;
+}
+
 static struct retry_policy draw_retry(struct world *world)
 {
     const struct sim_plan *plan = &world->plan;
@@ -125,6 +131,7 @@ static struct retry_policy draw_retry(struct world *world)
         .cap_ms = world_skewed(world, plan->cap_ms_max),
         .timeout_ms = 1 + world_skewed(world, plan->timeout_ms_max),
         .give_up_ms = draw_give_up_ms(world),
+        .until_next = draw_until_next(world),
     };
 }
 

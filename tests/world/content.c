@@ -172,7 +172,7 @@ static bool retry_equal(const struct retry_policy *a, const struct retry_policy 
 {
     return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
            a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms &&
-           a->give_up_ms == b->give_up_ms;
+           a->give_up_ms == b->give_up_ms && a->until_next == b->until_next;
 }
 
 bool content_matches(const struct content *content, const struct timer *timer)

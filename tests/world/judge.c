@@ -31,6 +31,10 @@ static void check_due(struct world *world, const struct twin *twin, struct wall 
     if (rhythm_drops(&twin->row.content.rhythm, twin->row.content.due, now))
         world_fail(world, twin->number, "what is too late is dropped",
                    "due %llu, delivered at %llu", U64(twin->row.content.due.ms), U64(now.ms));
+    if (twin->row.attempts > 0 && twin->row.content.retry.until_next &&
+        rhythm_after(&twin->row.content.rhythm, twin->row.content.due).ms <= now.ms)
+        world_fail(world, twin->number, "retries end with the next firing",
+                   "due %llu, delivered at %llu", U64(twin->row.content.due.ms), U64(now.ms));
     if (now.ms < twin->row.at.ms && twin->row.state != TIMER_SCHEDULED)
         world_fail(world, twin->number, EARLY, "next attempt at %llu, delivered at %llu",
                    U64(twin->row.at.ms), U64(now.ms));

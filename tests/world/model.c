@@ -203,19 +203,23 @@ static uint64_t delay_max_ms(const struct twin *twin, uint64_t asked_ms)
     return delay_ms > 0 ? delay_ms : 1;
 }
 
-/* True if the row follows from the end of a firing at `now`: the timer continues with the next
- * planned firing, or has `state` if there is none. */
+/* True if the row follows from the end of a firing at `now`, after `attempts` of them: the timer
+ * continues with the next planned firing, or has `state` if there is none. */
 static bool goes_on(const struct twin *twin, const struct timer *timer, struct wall now,
-                    enum timer_state state)
+                    uint32_t attempts, enum timer_state state)
 {
     const struct content *content = &twin->row.content;
+    const struct rhythm *rhythm = &content->rhythm;
+    const bool is_over = timer->state == state;
+    const struct wall next = is_over ? WALL_NEVER : timer->due;
 
-    if (timer->state == state)
-        return timer->due.ms == content->due.ms &&
-               rhythm_follows(&content->rhythm, content->due, now, WALL_NEVER);
-    return timer->state == TIMER_SCHEDULED && timer->attempts == 0 &&
-           timer->at.ms == wall_max(timer->due, now).ms &&
-           rhythm_follows(&content->rhythm, content->due, now, timer->due);
+    if (is_over ? timer->due.ms != content->due.ms
+                : timer->state != TIMER_SCHEDULED || timer->attempts > 0 ||
+                      timer->at.ms != wall_max(timer->due, now).ms)
+        return false;
+    return rhythm_recurs(rhythm) && rhythm->is_skipping && attempts > 0
+               ? rhythm_skips_to(rhythm, content->due, now, next)
+               : rhythm_follows(rhythm, content->due, now, next);
 }
 
 /* Notes the end of the firing: those planned before the next one are never attempted. */
@@ -223,6 +227,14 @@ static void skip_to_next(struct twin *twin, const struct timer *timer)
 {
     if (!timer_is_final(timer->state))
         firings_add_skipped(twin, wall_add(twin->row.content.due, 1), timer->due);
+}
+
+/* Returns when the next firing is due, if retries end there; otherwise WALL_NEVER. */
+static struct wall next_firing_due(const struct twin *twin)
+{
+    const struct content *content = &twin->row.content;
+
+    return content->retry.until_next ? rhythm_after(&content->rhythm, content->due) : WALL_NEVER;
 }
 
 static void check_pause(struct world *world, const struct twin *twin, const struct timer *timer)
@@ -240,6 +252,8 @@ static void check_pause(struct world *world, const struct twin *twin, const stru
     if (timer->at.ms < WALL_MS_MAX &&
         (timer->at.ms < least.ms || timer->at.ms > wall_max(most, timer->due).ms))
         wrong(world, twin, timer, "the back-off is out of bounds");
+    if (next_firing_due(twin).ms <= timer->at.ms)
+        wrong(world, twin, timer, "a retry is not before the next firing");
 }
 
 /* ---- reports ---- */
@@ -326,13 +340,43 @@ static bool is_outcome_last(struct twin *twin, const struct timer *timer)
                                twin->outcome_at, cause);
 }
 
+#define OVERTAKEN "given up: the next firing is due (retry.until): "
+
+/* True if the row says that the firing was given up, because the next one is due by `at`. Sets the
+ * error of the outcome. */
+static bool is_overtaken(struct twin *twin, const struct timer *timer, struct wall at)
+{
+    const struct bytes error = timer->texts.last_error;
+
+    if (next_firing_due(twin).ms > at.ms || !bytes_has_prefix(error, BYTES(OVERTAKEN)) ||
+        error.size >= sizeof(twin->outcome.error))
+        return false;
+    memcpy(twin->outcome.error, error.data, error.size);
+    twin->outcome.error[error.size] = '\0';
+    return true;
+}
+
+/* Returns the latest time of another attempt after a failure. */
+static struct wall latest_retry(const struct twin *twin)
+{
+    const uint64_t day_ms = 24 * 3600 * 1000, asked_ms = twin->outcome.retry_after_ms;
+
+    if (twin->outcome.pause == DELIVERY_PAUSE_EXACT)
+        return wall_max(wall_add(twin->outcome_at, asked_ms), twin->row.content.due);
+    return wall_max(
+        wall_add(twin->outcome_at, delay_max_ms(twin, asked_ms < day_ms ? asked_ms : day_ms)),
+        twin->row.content.due);
+}
+
 /* Checks the row after an attempt, which has its outcome. */
 static void check_outcome(struct world *world, struct twin *twin, const struct timer *timer)
 {
     const uint32_t attempts = twin->row.attempts + 1;
     const enum delivery_result result = twin->outcome.result;
-    const bool is_last = attempts >= twin->row.content.retry.attempts_max ||
-                         (result == DELIVERY_FAILED && is_outcome_last(twin, timer));
+    const bool is_last =
+        attempts >= twin->row.content.retry.attempts_max ||
+        (result == DELIVERY_FAILED &&
+         (is_outcome_last(twin, timer) || is_overtaken(twin, timer, latest_retry(twin))));
     bool is_right = timer->attempts == attempts;
 
     if (result == DELIVERY_DONE && !twin->received)
@@ -345,7 +389,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
     if (result == DELIVERY_ENDED || (result == DELIVERY_FAILED && is_last))
         firings_check_told(world, twin);
     if (result == DELIVERY_DONE || (is_last && result != DELIVERY_ENDED)) {
-        is_right = goes_on(twin, timer, twin->outcome_at,
+        is_right = goes_on(twin, timer, twin->outcome_at, attempts,
                            result == DELIVERY_DONE ? TIMER_FIRED : TIMER_DEAD) &&
                    (is_right || !timer_is_final(timer->state));
         skip_to_next(twin, timer);
@@ -382,7 +426,8 @@ static bool was_postponed_last(struct world *world, struct twin *twin, const str
     content.due = timer->due;
     if (!twin->has_outcome || twin->outcome.result != DELIVERY_POSTPONED ||
         timer->version != twin->row.version + 1 || !content_matches(&content, timer) ||
-        !goes_on(twin, timer, twin->outcome_at, TIMER_DEAD) || !is_outcome_last(twin, timer))
+        !goes_on(twin, timer, twin->outcome_at, twin->row.attempts, TIMER_DEAD) ||
+        !is_outcome_last(twin, timer))
         return false;
     firings_check_told(world, twin);
     const struct firing firing = firings_add_unanswered(twin, twin->outcome.error);
@@ -490,9 +535,11 @@ static const char *may_be_given_up(const struct world *world, struct twin *twin,
     for (size_t i = told->count; i-- > row->told_index;) {
         const bool is_late = rhythm_drops(&row->content.rhythm, row->content.due, told->nows[i]);
 
-        if (!goes_on(twin, timer, told->nows[i], TIMER_DEAD))
+        if (!goes_on(twin, timer, told->nows[i], row->attempts, TIMER_DEAD))
             continue;
         if (is_given_up_by_time(twin, timer, since, told->nows[i], "not tried: its target failed"))
+            return twin->outcome.error;
+        if (row->attempts > 0 && is_overtaken(twin, timer, told->nows[i]))
             return twin->outcome.error;
         if (is_exhausted || is_late)
             return is_exhausted ? "no attempts are left" : "";

@@ -71,6 +71,24 @@ bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall no
     return next.ms >= spread_ms && follows(rhythm, previous, at, next.ms - spread_ms);
 }
 
+struct wall rhythm_after(const struct rhythm *rhythm, struct wall due)
+{
+    const uint64_t spread_ms = rhythm->spread_ms;
+
+    if (!rhythm_recurs(rhythm))
+        return WALL_NEVER;
+    const uint64_t next = next_ms(rhythm, due.ms > spread_ms ? due.ms - spread_ms : 0);
+    if (!is_planned(rhythm, next))
+        return WALL_NEVER;
+    return wall_min((struct wall){next + spread_ms}, (struct wall){WALL_MS_MAX});
+}
+
+bool rhythm_skips_to(const struct rhythm *rhythm, struct wall due, struct wall now,
+                     struct wall next)
+{
+    return rhythm_after(rhythm, wall_max(due, now)).ms == next.ms;
+}
+
 struct wall rhythm_latest(const struct rhythm *rhythm, struct wall due, struct wall now)
 {
     const uint64_t period = rhythm->period_ms, spread_ms = rhythm->spread_ms;
@@ -152,6 +170,10 @@ struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall 
         rhythm.spread_ms = world_skewed(world, rhythm.period_ms);
     if (!is_planned(&rhythm, first) || first + rhythm.spread_ms >= WALL_MS_MAX)
         return RHYTHM_NONE; /* the API would refuse it */
+    /* drawn beside the random draws of the run, so that old seeds keep their runs */
+    rhythm.is_skipping =
+        !rhythm.is_each &&
+        random_mix(world->settings->seed ^ (uint64_t)world->model.token << 7) % 4 == 0;
     ret_due->ms = first + rhythm.spread_ms;
     return rhythm;
 }
@@ -171,6 +193,7 @@ struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_
         spec.from = rhythm->from;
     spec.count = rhythm->count;
     spec.until = rhythm->until;
+    spec.overlap = rhythm->is_skipping ? SCHEDULE_OVERLAP_SKIP : SCHEDULE_OVERLAP_WAIT;
     spec.missed = rhythm->is_each ? RECURRENCE_MISSED_EACH : RECURRENCE_MISSED_LAST;
     spec.drop_after_ms = rhythm->drop_after_ms;
     spec.spread_ms = rhythm->spread_ms;

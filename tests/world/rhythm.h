@@ -22,6 +22,7 @@ struct rhythm {
     struct wall from;   /* for `every`: the first instant */
     uint64_t count;     /* for `every`: number of instants; 0 for no end */
     struct wall until;  /* WALL_NEVER for no end */
+    bool is_skipping;   /* whether it skips the instants during a firing that is attempted */
     bool is_each;       /* whether it fires each missed instant; otherwise only the last of them */
     uint64_t drop_after_ms; /* UINT64_MAX: never */
     uint64_t spread_ms;
@@ -54,6 +55,13 @@ bool rhythm_plans_same(const struct rhythm *a, const struct rhythm *b);
  * `next` is WALL_NEVER, by none. */
 bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall now,
                     struct wall next);
+
+/* The same for a timer that skips what was due while the firing was attempted. */
+bool rhythm_skips_to(const struct rhythm *rhythm, struct wall due, struct wall now,
+                     struct wall next);
+
+/* Returns the firing planned after the one due at `due`; WALL_NEVER if there is none. */
+struct wall rhythm_after(const struct rhythm *rhythm, struct wall due);
 
 /* Returns the firing that is delivered in place of the one due at `due`, if no attempt was made by
  * `now`: the last one that was missed; with is_each the one at `due`. */
