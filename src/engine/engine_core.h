@@ -42,8 +42,7 @@ struct engine {
     uint64_t epoch;                     /* epoch of ids, deliveries and batches */
     uint64_t serials;                   /* number of timers made in this epoch */
     struct random random;
-    /* an end of a part was not noted for want of memory, so waiting timers ask their parts */
-    bool has_lost_notes;
+    uint32_t notes_lost; /* number of ends of parts that could not be noted (fanout.h) */
     /* paused queues and targets as of the current or last turn; NULL if there are none */
     struct target_pauses *pauses;
     /* reset targets as of the current or last turn; NULL if there are none */

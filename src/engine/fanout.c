@@ -34,6 +34,13 @@ static struct wall fanout_wait_until(const struct engine *engine, const struct t
     return outcome_put_off(engine, timer, pause_ms);
 }
 
+/* Returns a number that changes with each engine, and with each note that is lost. A timer with
+ * another number asks its parts how they stand. */
+static uint64_t fanout_known(const struct engine *engine)
+{
+    return engine->epoch << 24 | (engine->notes_lost & 0xffffff);
+}
+
 /* Copies the timer with this text `parts`. Replies may show the timer itself, so it does not
  * change. Returns NULL if out of memory. */
 static struct timer *fanout_copy(const struct timer *timer, const struct fanout *fanout)
@@ -241,7 +248,7 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
             fanout.parts[i] = (struct fanout_part){.target = before->parts[i].target};
     fanout.due = due;
     fanout.started = engine->now;
-    fanout.epoch = engine->epoch;
+    fanout.known = fanout_known(engine);
     if (recurs && !outcome_next_due(engine, timer, engine->now, &next)) {
         fanout_again(engine, entry);
         return;
@@ -283,9 +290,9 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
 /* Moves the row of a timer that waits for its parts. Clients do not see this as a change. */
 static void fanout_wait(struct engine *engine, struct entry *entry, struct fanout *fanout)
 {
-    if (fanout->epoch != engine->epoch || engine->has_lost_notes)
+    if (fanout->known != fanout_known(engine))
         entry->flags |= ENTRY_WANTS_LOOK;
-    fanout->epoch = engine->epoch;
+    fanout->known = fanout_known(engine);
     struct timer *copy = fanout_copy(entry->timer, fanout);
     if (!copy) {
         fanout_again(engine, entry);
@@ -451,7 +458,7 @@ void fanout_take(struct engine *engine, struct entry *entry, const struct fanout
     const bool is_waiting = fanout_has_begun(entry->timer, &fanout);
     struct timer *copy = fanout_copy(entry->timer, &fanout);
     if (!copy) {
-        engine->has_lost_notes = true;
+        engine->notes_lost++;
         return;
     }
     if (entry->phase == ENTRY_SCHEDULED)

@@ -54,7 +54,7 @@ static struct fanout_command *fanout_command_make(struct engine *engine,
     char *at = (char *)(made + 1);
 
     if (!made) {
-        engine->has_lost_notes = true;
+        engine->notes_lost++;
         return NULL;
     }
     list_init(&made->command.link);
@@ -123,8 +123,8 @@ static void fanout_command_looked(struct engine *engine, const struct fanout_com
     if (command->timer)
         note = fanout_note_of(command->timer);
     else if (command->error != ERROR_NOT_FOUND)
-        engine->has_lost_notes = true;
-    if (command->timer || command->error == ERROR_NOT_FOUND)
+        engine->notes_lost++;
+    if (note.state != FANOUT_OPEN && (command->timer || command->error == ERROR_NOT_FOUND))
         fanout_command_note(engine, &look->parent, command->tenant, &note);
 }
 
@@ -297,11 +297,19 @@ bool fanout_commands_visit(struct engine *engine, struct entry *entry, struct co
                                      : fanout_command_begin(engine, entry, command);
 }
 
+/* True if a note with this answer has not reached its timer. */
+static bool fanout_command_is_lost(enum error_code error)
+{
+    return error && error != ERROR_NOT_FOUND && error != ERROR_GONE && error != ERROR_KEY_IN_USE;
+}
+
 void fanout_commands_done(struct engine *engine, struct command *command)
 {
     struct fanout_command *done = fanout_command_of(command);
 
-    if (done->kind == FANOUT_LOOKS)
+    if (done->kind == FANOUT_NOTES && fanout_command_is_lost(command->error))
+        engine->notes_lost++;
+    else if (done->kind == FANOUT_LOOKS)
         fanout_command_looked(engine, done);
     else if (done->kind == FANOUT_CHANGES)
         fanout_command_changed(engine, done);

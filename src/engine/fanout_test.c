@@ -253,6 +253,46 @@ static void test_a_crash_at_any_batch_loses_nothing(void **state)
     }
 }
 
+/* A note that waits for its timer while the write of that fails is lost; the next look finds the end
+ * of its part. */
+/* proves: targets-crash */
+static void test_a_lost_note_is_found(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        fanout_test_create(&fixture, "http://a.example/\nhttp://b.example/\n", "");
+    fixture_advance_to(&fixture, 1000);
+    LIST_FOR_EACH (&fixture.out, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        list_remove(link);
+        delivery->outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
+        turn_delivered(fixture.engine, fixture.now, delivery);
+    }
+    /* the parts are over; one note waits while the other one's write fails */
+    fixture_commit(&fixture, engine_take_batch(fixture.engine));
+    struct storage_batch *batch;
+    while (!(batch = engine_take_batch(fixture.engine))) {
+        struct engine_read *read = engine_take_read(fixture.engine);
+
+        assert_non_null(read); /* of the timer, which has left memory */
+        engine_read_perform(read, fixture.storage);
+        turn_read_done(fixture.engine, fixture.now, read);
+    }
+    assert_int_equal(batch->write_count, 1);
+    batch->result = ERROR_IO;
+    turn_committed(fixture.engine, fixture.now, batch);
+    fixture_carry_out(&fixture);
+    fixture_advance_to(&fixture, 2000);
+    assert_int_equal(fanout_test_state(&fixture, &id, "of"), TIMER_RETRYING);
+    fixture_advance_to(&fixture, 60000);
+    assert_int_equal(fanout_test_state(&fixture, &id, "ff"), TIMER_FIRED);
+    fixture_deinit(&fixture);
+}
+
 /* Parts count as live timers, also beyond the limit. */
 /* proves: targets-counted */
 static void test_parts_are_counted_and_never_refused(void **state)
@@ -392,7 +432,7 @@ static void test_overlap(void **state)
 static void test_texts(void **state)
 {
     struct timer_id part = {{1}, 2, 3};
-    struct fanout fanout = {.due = {5}, .started = {6}, .epoch = 7, .count = 2}, read;
+    struct fanout fanout = {.due = {5}, .started = {6}, .known = 7, .count = 2}, read;
     char room[FANOUT_TEXT_SIZE_MAX], of[FANOUT_OF_SIZE], error[FANOUT_ERROR_SIZE_MAX + 2];
 
     (void)state;
@@ -408,7 +448,7 @@ static void test_texts(void **state)
         timer_alloc(&(struct timer_texts){.targets = BYTES("log:a\nlog:b\n"), .parts = text});
     assert_true(fanout_read(timer, &read));
     assert_int_equal(read.count, 2);
-    assert_int_equal(read.due.ms + read.started.ms + read.epoch, 18);
+    assert_int_equal(read.due.ms + read.started.ms + read.known, 18);
     assert_int_equal(read.parts[0].last_error.size, FANOUT_ERROR_SIZE_MAX);
     assert_int_equal(read.parts[0].last_error.data[3], ' ');
     assert_int_equal(read.parts[1].state, FANOUT_UNMADE);
@@ -432,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_a_failed_target_is_redriven_alone),
         cmocka_unit_test(test_a_cancel_ends_the_parts_that_wait),
         cmocka_unit_test(test_a_crash_at_any_batch_loses_nothing),
+        cmocka_unit_test(test_a_lost_note_is_found),
         cmocka_unit_test(test_parts_are_counted_and_never_refused),
         cmocka_unit_test(test_parts_are_made_in_one_batch),
         cmocka_unit_test(test_a_firing_does_not_wait_for_the_one_before),

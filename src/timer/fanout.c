@@ -51,14 +51,14 @@ bool fanout_next_target(struct bytes *targets, struct bytes *ret_target)
     return timer_watch_next(targets, ret_target);
 }
 
-/* Reads the first line: "DUE STARTED EPOCH". */
+/* Reads the first line: "DUE STARTED KNOWN". */
 static bool fanout_read_head(struct bytes line, struct fanout *fanout)
 {
     const struct bytes due = bytes_cut(&line, ' ');
     const struct bytes started = bytes_cut(&line, ' ');
 
     return number_parse(due, 10, &fanout->due.ms) &&
-           number_parse(started, 10, &fanout->started.ms) && number_parse(line, 10, &fanout->epoch);
+           number_parse(started, 10, &fanout->started.ms) && number_parse(line, 10, &fanout->known);
 }
 
 /* Reads the line of a part: "STATE ATTEMPTS ID ERROR", with - for no id. */
@@ -133,7 +133,7 @@ struct bytes fanout_write(const struct fanout *fanout, char room[FANOUT_TEXT_SIZ
 {
     size_t size =
         (size_t)snprintf(room, FANOUT_TEXT_SIZE_MAX, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-                         fanout->due.ms, fanout->started.ms, fanout->epoch);
+                         fanout->due.ms, fanout->started.ms, fanout->known);
 
     assert(fanout->count <= FANOUT_PARTS_MAX);
     for (size_t i = 0; i < fanout->count; i++) {

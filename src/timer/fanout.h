@@ -10,7 +10,7 @@
  *         ... fanout.parts[i].target, fanout.parts[i].state ...
  *
  * Texts      `targets` has a line for each target. `parts` of the timer has a line about the firing
- *            (due time, start, epoch that last looked at the parts), and a line for each part.
+ *            (due time, start, `known`), and a line for each part.
  *            `parts` of a part is "of ID".
  * Errors     A text that is damaged reads as one without parts.
  * Ownership  A fanout borrows the texts of its timer.
@@ -54,7 +54,7 @@ struct fanout_part {
 struct fanout {
     struct wall due;     /* due time of the parts' firing; 0 if there is none yet */
     struct wall started; /* time at which the parts were made; 0 if they are not */
-    uint64_t epoch;      /* epoch of the engine that last knew how each part stands */
+    uint64_t known; /* changes when an engine may not know how each part stands (engine/fanout.c) */
     size_t count;
     struct fanout_part parts[FANOUT_PARTS_MAX];
 };
