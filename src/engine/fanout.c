@@ -284,6 +284,7 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
         copy->at = wall_max(next.due, engine->now);
         history_wait(engine->history, copy, LATENESS_SET_LATE, copy->due);
     }
+    entry->outcome = FEED_CHANGED;
     fanout_write_copy(engine, entry, copy);
 }
 
@@ -470,6 +471,7 @@ void fanout_take(struct engine *engine, struct entry *entry, const struct fanout
         fanout_end(engine, entry, &fanout);
         return;
     }
+    entry->outcome = FEED_CHANGED;
     if (is_over && schedule_recurs(copy->texts.schedule))
         fanout_end_late(engine, entry, &fanout);
     entry->timer->version++;

@@ -293,6 +293,37 @@ static void test_a_lost_note_is_found(void **state)
     fixture_deinit(&fixture);
 }
 
+/* The feed tells when parts are made and when one ends. */
+/* proves: events */
+static void test_the_feed_tells_of_parts(void **state)
+{
+    static const enum feed_kind wanted[] = {FEED_CHANGED, FEED_CHANGED, FEED_FIRED};
+    struct engine_fixture fixture;
+    atomic_bool is_watched = true;
+    size_t count = 0;
+    struct list events, *link;
+
+    (void)state;
+    list_init(&events);
+    fixture_prepare(&fixture);
+    fixture.options.is_watched = &is_watched;
+    fixture_open(&fixture);
+    const struct timer_id id =
+        fanout_test_create(&fixture, "http://a.example/\nhttp://b.example/\n", "");
+    fixture_advance_to(&fixture, 1000);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    engine_take_events(fixture.engine, &events);
+    while ((link = list_pop(&events))) {
+        struct feed_event *event = list_item(link, struct feed_event, link);
+
+        if (timer_id_equal(&event->timer->id, &id) && event->kind != FEED_CREATED)
+            assert_int_equal(event->kind, wanted[count++]);
+        feed_event_destroy(event);
+    }
+    assert_int_equal(count, 3);
+    fixture_deinit(&fixture);
+}
+
 /* Parts count as live timers, also beyond the limit. */
 /* proves: targets-counted */
 static void test_parts_are_counted_and_never_refused(void **state)
@@ -473,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_a_cancel_ends_the_parts_that_wait),
         cmocka_unit_test(test_a_crash_at_any_batch_loses_nothing),
         cmocka_unit_test(test_a_lost_note_is_found),
+        cmocka_unit_test(test_the_feed_tells_of_parts),
         cmocka_unit_test(test_parts_are_counted_and_never_refused),
         cmocka_unit_test(test_parts_are_made_in_one_batch),
         cmocka_unit_test(test_a_firing_does_not_wait_for_the_one_before),
