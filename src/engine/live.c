@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/map.h"
+#include "timer/fanout.h"
 #include "timer/tenant.h"
 
 #include <assert.h>
@@ -277,6 +278,13 @@ static void live_uncount(struct live *live, struct live_row *row, enum timer_sta
 
 /* ---- timers in memory ---- */
 
+/* Returns the state with which a live timer is counted: as clients see it, but for deliveries that
+ * are in flight. */
+static enum timer_state live_state(const struct timer *timer)
+{
+    return fanout_shown_state(timer);
+}
+
 void live_show(struct live *live, struct live_mark *mark, const struct timer *timer)
 {
     struct live_row *row = timer_is_final(timer->state) ? NULL : live_row_of(live, timer);
@@ -284,8 +292,8 @@ void live_show(struct live *live, struct live_mark *mark, const struct timer *ti
 
     *mark = (struct live_mark){.as = LIVE_AS_NOTHING};
     if (!timer_is_final(timer->state)) {
-        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)timer->state, 0};
-        live_count(live, row, timer->state);
+        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)live_state(timer), 0};
+        live_count(live, row, live_state(timer));
         live_postpone(live, mark, timer);
     }
     live_forget(live, &before);
@@ -303,7 +311,7 @@ static struct live_row *live_counted(const struct live *live, const struct timer
     struct live_row *row = live_find(live, tenant, timer_shown_origin(timer));
     if (!row)
         row = tenant->others;
-    return row->counts[timer->state] > 0 ? row : NULL;
+    return row->counts[live_state(timer)] > 0 ? row : NULL;
 }
 
 void live_take_in(struct live *live, struct live_mark *mark, const struct timer *timer)
@@ -311,7 +319,7 @@ void live_take_in(struct live *live, struct live_mark *mark, const struct timer 
     struct live_row *row = mark->as == LIVE_AS_ROW ? live_counted(live, timer) : NULL;
 
     if (row)
-        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)timer->state,
+        *mark = (struct live_mark){row, LIVE_AS_TIMER, (uint8_t)live_state(timer),
                                    timer_is_postponed(timer) ? (uint8_t)(live_slot(timer) + 1) : 0};
     else
         live_show(live, mark, timer);
@@ -358,7 +366,7 @@ void live_walk_row(struct live *live, const struct timer *timer)
     if (storage_position_before(position, live->cursor))
         return;
     struct live_mark mark = {.row = live_row_of(live, timer)};
-    live_count(live, mark.row, timer->state);
+    live_count(live, mark.row, live_state(timer));
     live_postpone(live, &mark, timer);
 }
 

@@ -49,6 +49,8 @@ class SeveralTargetsTest(daemon_case.DaemonCase):
         self.await_paths("/one", "/three")
         self.assertEqual(self.listed("state=delivering"), [timer["id"]])
         self.assertEqual(self.listed("state=retrying"), [])
+        counts = self.call(200, "GET", "/v1/timers/count?by=state")[1]["groups"]
+        self.assertEqual({one["state"]: one["count"] for one in counts}, {"delivering": 1, "scheduled": 1})
         explained = self.call(200, "GET", f"/v1/timers/{timer['id']}/explain")[1]["explanation"]
         self.assertIn(f"1 of its 3 targets is not over: queue:two, by the timer {shown['targets'][1]['id']}", explained)
         item, = self.lease("two")
