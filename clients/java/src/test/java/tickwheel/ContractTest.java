@@ -87,7 +87,8 @@ class ContractTest {
     }
 
     private static Create create(JsonNode given) {
-        Create create = Create.to(given.get("target").asText());
+        Create create = given.has("targets") ? Create.to(texts(given.get("targets")))
+                : Create.to(given.get("target").asText());
         given.fields().forEachRemaining(field -> create.set(field.getKey(), field.getValue()));
         return create;
     }
