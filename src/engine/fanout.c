@@ -132,28 +132,22 @@ static void fanout_end(struct engine *engine, struct entry *entry, const struct 
 
 /* ---- parts are made ---- */
 
-/* Makes the timer of a part. Returns NULL if out of memory. */
+/* Makes the timer of a part, which has all that the timer says of its deliveries. Returns NULL if
+ * out of memory. */
 static struct timer *fanout_make(const struct timer *timer, struct bytes target, struct wall due)
 {
+    struct timer_texts texts = timer->texts;
     struct target parsed;
-    struct timer_texts texts = {
-        .target = target,
-        .payload = timer->texts.payload,
-        .content_type = timer->texts.content_type,
-        .headers = timer->texts.headers,
-        .labels = timer->texts.labels,
-        .tenant = timer->texts.tenant,
-        .trace = timer->texts.trace,
-        .method = timer->texts.method,
-    };
     char room[FANOUT_OF_SIZE];
 
     if (target_parse(target, &parsed, NULL))
         parsed = target_unknown(target);
-    if (!target_is_webhook(&parsed)) {
+    texts.target = target;
+    texts.key = texts.request = texts.watch = texts.schedule = texts.zoned = texts.runs =
+        texts.note = texts.last_error = texts.on_dead = texts.on_success = texts.report_of =
+            texts.debounce = texts.firing_of = texts.targets = (struct bytes){0};
+    if (!target_is_webhook(&parsed))
         texts.method = (struct bytes){0};
-        texts.headers = (struct bytes){0};
-    }
     texts.parts = fanout_write_of(&timer->id, room);
     struct timer *part = timer_alloc_parsed(&texts, &parsed);
     if (!part)

@@ -17,6 +17,8 @@ static struct timer *fanout_test_timer(const char *targets, const char *schedule
         .targets = bytes_of(targets),
         .schedule = bytes_of(schedule),
         .payload = BYTES("{\"n\":1}"),
+        .flow = BYTES("f\n9 0 0"),
+        .watch = BYTES("paid\n"),
         .on_dead = BYTES("http://dead/"),
         .on_success = BYTES("http://done/"),
     });
@@ -124,6 +126,8 @@ static void test_each_target_gets_its_own_delivery(void **state)
         assert_true(timer_id_equal(&parent, &id));
         assert_true(bytes_equal(part->texts.payload, BYTES("{\"n\":1}")));
         assert_int_equal(part->due.ms, START.ms + 1000);
+        assert_true(bytes_equal(part->texts.flow, BYTES("f\n9 0 0")));
+        assert_int_equal(part->texts.watch.size + part->texts.on_dead.size, 0);
     }
     fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
     fanout_test_answer(&fixture, "http://a.example/", DELIVERY_FAILED);
