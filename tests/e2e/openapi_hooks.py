@@ -128,16 +128,23 @@ def filter_case(context, case):
     return not isinstance(case.body, dict) or holds_together(case.body)
 
 
-def with_reachable_targets(fields):
+def reachable(target):
     """No connection is configured, a tenant has no log:, and only one address may be called."""
+    if re.match(r"(kafka|redis|nats|amqp)://|log:", str(target)):
+        return "http://127.0.0.1:9/"
+    if not isinstance(target, str):
+        return target
+    return re.sub(r"^(https?://)(\[[0-9a-f:]+\]|[a-z0-9_.-]+)(:[0-9]+)?(?=[/?]|$)",
+                  r"\g<1>127.0.0.1:9", target, count=1, flags=re.IGNORECASE)
+
+
+def with_reachable_targets(fields):
     fields = dict(fields)
     for name in ("target", "new_target"):
-        target = fields.get(name)
-        if re.match(r"(kafka|redis|nats|amqp)://|log:", str(target)):
-            fields[name] = "http://127.0.0.1:9/"
-        elif isinstance(target, str):
-            fields[name] = re.sub(r"^(https?://)(\[[0-9a-f:]+\]|[a-z0-9_.-]+)(:[0-9]+)?(?=[/?]|$)",
-                                  r"\g<1>127.0.0.1:9", target, count=1, flags=re.IGNORECASE)
+        if name in fields:
+            fields[name] = reachable(fields[name])
+    if isinstance(fields.get("targets"), list):
+        fields["targets"] = [reachable(target) for target in fields["targets"]]
     for name in ("on_dead", "on_success"):
         if isinstance(fields.get(name), dict):
             fields[name] = with_reachable_targets(fields[name])
