@@ -814,8 +814,8 @@ static enum error_code check(const struct config *config, struct error *ret_erro
 static int make_token(int argc, char *argv[])
 {
     unsigned scopes = TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ;
-    struct error error = {.text = "SCOPES is a list of schedule, read and admin, separated by "
-                                  "commas"};
+    struct error error = {.text = "SCOPES is a list of schedule, read, admin and payload, "
+                                  "separated by commas"};
     struct buffer line;
 
     buffer_init(&line);

@@ -107,7 +107,7 @@ static const char *tokens_read_token(struct tokens *tokens, struct token_tenant 
     struct token token = {.tenant = (size_t)(tenant - tokens->tenants)};
 
     if (!bytes_next_word(&line, &scopes) || !token_scopes_parse(scopes, &token.scopes))
-        return "the scopes are some of schedule, read and admin, parted by commas";
+        return "the scopes are some of schedule, read, admin and payload, parted by commas";
     struct bytes hash;
     if (!bytes_next_word(&line, &hash) || !bytes_has_prefix(hash, HASH_PREFIX) ||
         !tokens_parse_hex(

@@ -27,10 +27,11 @@
 #define TOKEN_TEXT_SIZE      47 /* "tw_", 43 characters of A-Z a-z 0-9 - _, and the NUL */
 
 /* X(name, word): a scope, which says what a token allows; none includes another. */
-#define TOKEN_SCOPE_LIST(X)                                                   \
-    X(SCHEDULE, "schedule") /* make, change and end timers; work on queues */ \
-    X(READ, "read")         /* see timers */                                  \
-    X(ADMIN, "admin")       /* see what concerns the daemon and all tenants */
+#define TOKEN_SCOPE_LIST(X)                                                    \
+    X(SCHEDULE, "schedule") /* make, change and end timers; work on queues */  \
+    X(READ, "read")         /* see timers */                                   \
+    X(ADMIN, "admin")       /* see what concerns the daemon and all tenants */ \
+    X(PAYLOAD, "payload")   /* see sensitive headers; allows no call by itself */
 
 enum token_scope {
 #define X(name, word) TOKEN_SCOPE_BIT_##name,

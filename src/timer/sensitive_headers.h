@@ -9,6 +9,8 @@
 
 #include "base/bytes.h"
 
+#define HEADER_MASK "***" /* what is shown instead of a value */
+
 /* True for authorization, cookie, proxy-authorization, x-api-key, and the names of the list `more`,
  * which are separated by commas or blanks; in any letter case. */
 bool header_is_sensitive(struct bytes name, struct bytes more);

@@ -342,5 +342,51 @@ class TenantsTest(TokensCase):
         harness.wait_until(lambda: "operator alone" in str(daemon.call("GET", where, None, headers["a"])[2]), 20, "refused")
 
 
+class MaskTest(TokensCase):
+    # proves: sensitive-headers, sensitive-headers-more, sensitive-headers-back
+    def test_sensitive_headers(self):
+        """They are sent, and shown to scope payload alone: by every call that shows timers."""
+        self.token("all", "shop", "schedule,read,payload")
+        self.token("some", "shop", "schedule,read")
+        self.write_tokens()
+        daemon = self.start("--sensitive-headers", "x-more")
+        receiver = Receiver()
+        self.addCleanup(receiver.close)
+        secrets = {"Authorization": "s-authorization", "cookie": "s-cookie", "X-Api-Key": "s-key", "x-more": "s-more"}
+        wanted = {**secrets, "x-plain": "plain"}
+        seen = []
+
+        def call(who, method, path, body=None):
+            status, _, answer = daemon.call(method, path, body, bearer(self.tokens[who]))
+            text = json.dumps(answer)
+            self.assertLess(status, 500, text)
+            if who == "some":
+                self.assertNotIn("s-", text.replace("tickwheel", ""), f"{method} {path}")
+                seen.append("***" in text)
+            return answer
+
+        def make(key, **fields):
+            return call("some", "POST", "/v1/timers", {"key": key, "after": "1h", "target": receiver.url, "headers": wanted, **fields})
+
+        timer = make("a")
+        self.assertEqual(timer["headers"], {**{name: "***" for name in secrets}, "x-plain": "plain"})
+        for path in (f"/v1/timers/{timer['id']}", "/v1/keys/a/timer", "/v1/timers", "/v1/timers?key_prefix=a"):
+            call("some", "GET", path)
+        self.assertEqual(call("all", "GET", f"/v1/timers/{timer['id']}")["headers"], wanted)
+        call("some", "PATCH", f"/v1/timers/{timer['id']}", {"labels": {"a": "b"}})
+        make("a", after="2h")  # the key is in use
+        problem = call("some", "POST", "/v1/timers", {"after": "1h", "target": receiver.url, "headers": {"cookie": "***"}})
+        self.assertEqual(problem["errors"][0]["pointer"], "#/headers/cookie")
+        make("q", after="0s", target="queue:q")
+        harness.wait_until(lambda: call("some", "GET", "/v1/queues/q/peek")["timers"], 20, "an item")
+        receiver.status = 410
+        dead = make("d", after="0s")
+        harness.wait_until(lambda: call("some", "GET", "/v1/dead")["timers"], 20, "a dead letter")
+        call("some", "GET", f"/v1/timers/{dead['id']}")
+        self.assertEqual(receiver.seen[0][2]["authorization"], "s-authorization")
+        self.assertEqual(call("all", "GET", "/v1/dead")["timers"][0]["headers"], wanted)
+        self.assertTrue(all(seen[:5]), seen)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -205,6 +205,14 @@ void call_answer_error(struct call *call, enum error_code code, const char *deta
     call_answer_problem(call, &problem);
 }
 
+struct timer_json_view call_view(const struct call *call)
+{
+    return (struct timer_json_view){
+        .hides_headers = !caller_may(&call->caller, TOKEN_SCOPE_PAYLOAD),
+        .sensitive_headers = call->api->limits.sensitive_headers,
+    };
+}
+
 /* Answers with a problem that includes the timer as a member. */
 static void call_answer_because_of(struct call *call, enum error_code error,
                                    const struct timer *timer)
@@ -216,8 +224,10 @@ static void call_answer_because_of(struct call *call, enum error_code error,
     json_open(&response.body, NULL, '{');
     problem_put(&problem, &response.body);
     if (timer) {
+        const struct timer_json_view view = call_view(call);
+
         json_put_name(&response.body, "timer");
-        timer_json_format(timer, &response.body);
+        timer_json_format(timer, &view, &response.body);
     }
     json_close(&response.body, '}');
     call_answer_with(call, error, &response);
@@ -227,6 +237,7 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
                        const struct timer *timer)
 {
     struct http_response response = {.status = status, .content_type = "application/json"};
+    const struct timer_json_view view = call_view(call);
 
     if (error == ERROR_GONE || error == ERROR_KEY_IN_USE) {
         call_answer_because_of(call, error, timer);
@@ -240,7 +251,7 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
         http_response_header(&response, "Tickwheel-Warning",
                              "a number of `after` is milliseconds; write a unit, as in \"30m\"");
     buffer_reserve(&response.body, TIMER_JSON_BYTES);
-    timer_json_format(timer, &response.body);
+    timer_json_format(timer, &view, &response.body);
     buffer_append_text(&response.body, "\n");
     http_response_header(&response, "ETag", "\"%u\"", timer->version);
     if (status == 201) {

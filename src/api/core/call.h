@@ -153,6 +153,9 @@ struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE
 /* Returns the limits of timers that the caller creates, with those of its tenant. */
 struct timer_json_limits call_timer_limits(struct call *call);
 
+/* Returns what the caller may see of a timer. */
+struct timer_json_view call_view(const struct call *call);
+
 /* Returns the wall time from which delays count: node_wall_coming. */
 struct wall call_wall_coming(const struct call *call);
 

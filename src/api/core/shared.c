@@ -78,6 +78,7 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
         .target_bytes_max = config->target_bytes_max,
         .labels_max = config->labels_max,
         .headers_bytes_max = config->headers_bytes_max,
+        .sensitive_headers = bytes_of(config->sensitive_headers),
         .target_check = options->target_check,
         .target_context = options->target_context,
         .zones = node_zones(options->node),

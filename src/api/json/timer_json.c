@@ -8,6 +8,7 @@
 #include "calendar/rfc3339.h"
 #include "timer/fanout.h"
 #include "timer/runs.h"
+#include "timer/sensitive_headers.h"
 
 /* ---- the fields ---- */
 
@@ -71,7 +72,8 @@ void timer_show_body_base64(const struct timer *timer, struct buffer *out)
 }
 
 /* Converts lines "Name: value\n". */
-void timer_show_headers(const struct timer *timer, struct buffer *out)
+static void timer_json_put_headers(const struct timer *timer, const struct timer_json_view *view,
+                                   struct buffer *out)
 {
     struct bytes headers = timer->texts.headers;
 
@@ -85,11 +87,20 @@ void timer_show_headers(const struct timer *timer, struct buffer *out)
 
         if (!line_end || !colon || line_end - colon < 2)
             break; /* never stored like this; the rest cannot be split */
-        json_put_pair(out, (struct bytes){at, (size_t)(colon - at)},
-                      (struct bytes){colon + 2, (size_t)(line_end - colon - 2)});
+        const struct bytes name = {at, (size_t)(colon - at)};
+        const bool is_hidden =
+            view->hides_headers && header_is_sensitive(name, view->sensitive_headers);
+        json_put_pair(out, name,
+                      is_hidden ? BYTES(HEADER_MASK)
+                                : (struct bytes){colon + 2, (size_t)(line_end - colon - 2)});
         at = line_end + 1;
     }
     json_close(out, '}');
+}
+
+void timer_show_headers(const struct timer *timer, struct buffer *out)
+{
+    timer_json_put_headers(timer, &(struct timer_json_view){.hides_headers = false}, out);
 }
 
 void timer_show_watch(const struct timer *timer, struct buffer *out)
@@ -213,12 +224,17 @@ void timer_json_put_runs(const struct timer *timer, struct buffer *out)
     json_close(out, ']');
 }
 
-void timer_json_format(const struct timer *timer, struct buffer *out)
+void timer_json_format(const struct timer *timer, const struct timer_json_view *view,
+                       struct buffer *out)
 {
     json_open(out, NULL, '{');
     for (size_t i = 0; i < FIELD_COUNT; i++)
         if (timer_fields[i].show &&
-            (timer_fields[i].when == FIELD_ALWAYS || timer_keeps_content(timer->state)))
-            timer_fields[i].show(timer, out);
+            (timer_fields[i].when == FIELD_ALWAYS || timer_keeps_content(timer->state))) {
+            if (timer_fields[i].show == timer_show_headers)
+                timer_json_put_headers(timer, view, out);
+            else
+                timer_fields[i].show(timer, out);
+        }
     json_close(out, '}');
 }

@@ -26,9 +26,10 @@ struct timer_json_limits {
     size_t target_bytes_max; /* 2048 */
     /* maximum number of labels; each key and value has at most 256 bytes */
     size_t labels_max;
-    size_t headers_bytes_max; /* maximum size of all extra headers together */
-    struct bytes tenant;      /* tenant of the timers */
-    struct bytes key;         /* of a create: its key unless the body has one; empty for none */
+    size_t headers_bytes_max;       /* maximum size of all extra headers together */
+    struct bytes sensitive_headers; /* further ones (timer/sensitive_headers.h) */
+    struct bytes tenant;            /* tenant of the timers */
+    struct bytes key; /* of a create: its key unless the body has one; empty for none */
     /* Checks whether a timer may have this target, whose syntax is valid: NONE, or INVALID with
      * the reason. NULL allows every target. */
     enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
@@ -85,7 +86,14 @@ void timer_json_put_runs(const struct timer *timer, struct buffer *out);
  * if there is a pause and it is in force. */
 void timer_json_put_pause(const struct target_pause *pause, struct wall now, struct buffer *out);
 
+/* Whether the values of sensitive headers are shown, or "***" instead. */
+struct timer_json_view {
+    bool hides_headers;
+    struct bytes sensitive_headers; /* further ones (timer/sensitive_headers.h) */
+};
+
 /* Appends the timer as docs/api.md shows it. A final state has no payload. */
-void timer_json_format(const struct timer *timer, struct buffer *out);
+void timer_json_format(const struct timer *timer, const struct timer_json_view *view,
+                       struct buffer *out);
 
 #endif

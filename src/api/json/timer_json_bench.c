@@ -69,7 +69,7 @@ static size_t format_one(void *context)
     struct format *format = context;
 
     buffer_clear(&format->out);
-    timer_json_format(format->timer, &format->out);
+    timer_json_format(format->timer, &(struct timer_json_view){0}, &format->out);
     return format->out.size;
 }
 

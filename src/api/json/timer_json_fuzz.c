@@ -200,7 +200,7 @@ static void check_round_trip(const struct timer *timer)
     buffer_init(&shown);
     struct buffer again;
     buffer_init(&again);
-    timer_json_format(timer, &shown);
+    timer_json_format(timer, &(struct timer_json_view){0}, &shown);
     timer_json_fuzz_resend(buffer_bytes(&shown), &again);
     struct timer *back;
     struct problem problem;

@@ -61,7 +61,7 @@ static void restore_check_round_trip(const struct timer *timer)
     struct problem problem;
 
     buffer_init(&shown);
-    timer_json_format(timer, &shown);
+    timer_json_format(timer, &(struct timer_json_view){0}, &shown);
     REQUIRE(!timer_json_parse_restore(buffer_bytes(&shown), &restore_limits, NOW, &back, &problem));
     REQUIRE(back->due.ms == timer->due.ms && back->created.ms == timer->created.ms);
     REQUIRE(back->at.ms == timer->at.ms && back->paused.ms == timer->paused.ms);

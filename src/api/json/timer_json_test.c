@@ -13,7 +13,7 @@ static void assert_shown(const struct timer *timer, const char *expected)
     struct buffer buffer;
 
     buffer_init(&buffer);
-    timer_json_format(timer, &buffer);
+    timer_json_format(timer, &(struct timer_json_view){0}, &buffer);
     assert_false(buffer_failed(&buffer));
     struct json_reader reader;
     json_reader_init(&reader, buffer_bytes(&buffer));
@@ -115,7 +115,7 @@ static void test_runs_shown(void **state)
     timer_json_put_runs(&timer, &buffer);
     assert_text(buffer_bytes(&buffer), "\"runs\":[]");
     buffer_clear(&buffer);
-    timer_json_format(&timer, &buffer);
+    timer_json_format(&timer, &(struct timer_json_view){0}, &buffer);
     assert_false(memmem(buffer.data, buffer.size, "runs", 4));
     timer.texts.runs = runs_add((struct bytes){0}, &done, rooms[0]);
     timer.texts.runs = runs_add(timer.texts.runs, &dropped, rooms[1]);
@@ -128,7 +128,7 @@ static void test_runs_shown(void **state)
         "{\"planned\":\"2026-11-20T00:00:00.000Z\",\"started\":\"2026-11-20T00:00:00.002Z\","
         "\"duration_ms\":31,\"attempts\":1,\"outcome\":\"done\",\"status\":200}]");
     buffer_clear(&buffer);
-    timer_json_format(&timer, &buffer);
+    timer_json_format(&timer, &(struct timer_json_view){0}, &buffer);
     assert_non_null(memmem(buffer.data, buffer.size, ",\"runs\":[{", 10));
     buffer_deinit(&buffer);
 }
@@ -146,7 +146,7 @@ static void test_reports_shown(void **state)
 
     (void)state;
     buffer_init(&buffer);
-    timer_json_format(&timer, &buffer);
+    timer_json_format(&timer, &(struct timer_json_view){0}, &buffer);
     assert_non_null(memmem(buffer.data, buffer.size, shown, sizeof(shown) - 1));
     buffer_deinit(&buffer);
 }
@@ -164,7 +164,7 @@ static void test_damaged_headers(void **state)
         struct buffer buffer;
 
         buffer_init(&buffer);
-        timer_json_format(&timer, &buffer);
+        timer_json_format(&timer, &(struct timer_json_view){0}, &buffer);
         struct json_reader reader;
         json_reader_init(&reader, buffer_bytes(&buffer));
         assert_true(json_skip(&reader, NULL) && json_finish(&reader));
@@ -287,7 +287,7 @@ static void timer_json_test_round_trip(void **state)
             1 + random_below(&random, 600000),           false};
         buffer_clear(&shown);
         buffer_clear(&again);
-        timer_json_format(timer, &shown);
+        timer_json_format(timer, &(struct timer_json_view){0}, &shown);
         timer_json_test_resend(buffer_bytes(&shown), &again);
         struct timer *back = NULL;
         struct problem problem;

@@ -4,6 +4,7 @@
 #include "base/base64.h"
 #include "base/json_write.h"
 #include "delivery/webhook.h"
+#include "timer/sensitive_headers.h"
 #include "timer/labels.h"
 
 #include <assert.h>
@@ -447,6 +448,10 @@ static enum error_code texts_store_header(struct timer_parse *parse, const struc
         return member_invalid(parse, "#/headers", &member->name,
                               "A header's value is not empty, has no space at its ends and no "
                               "control characters");
+    if (bytes_equal(value, BYTES(HEADER_MASK)) &&
+        header_is_sensitive(name, parse->limits->sensitive_headers))
+        return member_invalid(parse, "#/headers", &member->name,
+                              "*** stands for a value that the token may not see");
     texts_scratch_put(scratch, "\n", 1);
     member->stored_name = name;
     return ERROR_NONE;

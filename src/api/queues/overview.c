@@ -125,6 +125,7 @@ void queues_get(struct call *call)
 
 static void overview_peek_finish(struct node_tally *tally)
 {
+    const struct timer_json_view view = call_view(tally->call);
     struct buffer body;
 
     buffer_init(&body);
@@ -134,7 +135,7 @@ static void overview_peek_finish(struct node_tally *tally)
     const size_t limit = tally->parts[0].survey.items_max - 1;
     const struct timer *timer = tally_next_item(tally);
     for (; timer && count < limit && (count == 0 || body.size < PEEK_BYTES); count++) {
-        timer_json_format(timer, &body);
+        timer_json_format(timer, &view, &body);
         timer = tally_next_item(tally);
     }
     for (size_t i = 0; i < tally->part_count; i++)

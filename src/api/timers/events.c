@@ -61,6 +61,7 @@ static bool events_take(void *context, const struct feed_event *event, const cha
 {
     struct events_reading *reading = context;
     const struct list_query *query = &reading->events->query;
+    const struct timer_json_view view = call_view(reading->events->call);
     struct buffer *out = reading->out;
 
     if (!(query->kinds & 1u << event->kind) ||
@@ -74,7 +75,7 @@ static bool events_take(void *context, const struct feed_event *event, const cha
     rfc3339_put(out, "at", event->at);
     if (event->timer) {
         json_put_name(out, "timer");
-        timer_json_format(event->timer, out);
+        timer_json_format(event->timer, &view, out);
     } else {
         events_append_hold(event, out);
     }

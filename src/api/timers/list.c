@@ -231,6 +231,7 @@ static void list_merge(struct list_job *job, struct buffer *out)
 {
     struct cursor end;
     bool has_end = list_find_end(job, &end);
+    const struct timer_json_view view = call_view(job->call);
 
     json_open(out, NULL, '{');
     json_open(out, "timers", '[');
@@ -245,7 +246,7 @@ static void list_merge(struct list_job *job, struct buffer *out)
             end = row->place;
             break;
         }
-        timer_json_format(row->timer, out);
+        timer_json_format(row->timer, &view, out);
         part->taken++;
     }
     json_close(out, ']');
