@@ -358,8 +358,9 @@ struct wall engine_wake_at(const struct engine *engine)
 {
     struct wall at = wall_min(window_wake_at(engine), watermark_wake_at(engine));
 
-    if ((engine->is_held && !engine_is_to_be_held(engine)) || engine_has_new_pauses(engine) ||
-        engine_has_new_definitions(engine))
+    if ((engine->is_held && !engine_is_to_be_held(engine)) || engine_has_new_pauses(engine))
+        return engine->now;
+    if (engine_has_new_definitions(engine))
         return engine->now;
     if (!engine->is_held && !engine->is_draining && dispatch_has_places(engine))
         return engine->now;
