@@ -279,6 +279,32 @@ class NamedTargetsTest(NamedCase):
         self.call(200, "POST", "/v1/targets/billing%3A/resume")
         self.receiver.wait()
 
+    def test_command_line(self):
+        """The command line defines a target from standard input or a file, and never prints its secret."""
+        url = f"http://127.0.0.1:{self.daemon.port}"
+
+        def run(code, *arguments, stdin=""):
+            done = subprocess.run([harness.find("tickwheel"), "--url", url, "target", *arguments], input=stdin, text=True,
+                                  capture_output=True, check=False)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertNotIn("t0ken", done.stdout + done.stderr)
+            return done.stdout
+
+        definition = json.dumps({"url": self.receiver.url, "auth": {"kind": "bearer", "token": "t0ken"}})
+        self.assertIn('"set":true', run(0, "set", "billing", "-", stdin=definition).replace(" ", ""))
+        self.assertRegex(run(0), "billing +http.* +POST +bearer +1 ")
+        self.assertIn("bearer", run(0, "show", "billing"))
+        path = os.path.join(self.secrets, "definition")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(definition)
+        run(4, "set", "billing", path, "--if-version", "7")
+        run(0, "set", "billing", path, "--if-version", "1")
+        run(0, "reseal")
+        run(2, "set", "billing")
+        run(2, "set", "billing", path + "x")
+        run(0, "rm", "billing")
+        run(3, "show", "billing")
+
     # proves: named-target-certificate
     def test_client_certificate(self):
         """The receiver demands a certificate, and is itself signed by an authority that the definition names."""
@@ -287,7 +313,8 @@ class NamedTargetsTest(NamedCase):
 
         for name in ("server", "client"):
             make("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                 "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+                 "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key",
+                 "-out", f"{name}.pem")
         files = {}
         for name in ("server.pem", "client.pem", "client.key"):
             with open(os.path.join(self.secrets, name), encoding="utf-8") as file:
@@ -310,11 +337,118 @@ class NamedTargetsTest(NamedCase):
         self.assertEqual(len(receiver.seen), 2)
 
 
+class LeakTest(NamedCase):
+    """Twelve kinds of secrets are planted and used; then nothing that the daemon wrote or answered has one of them."""
+
+    def plant(self):
+        secrets = {kind: f"pl4nted-{kind}-{os.urandom(12).hex()}" for kind in
+                   ("bearer", "password", "header", "file", "env", "replaced", "removed", "refused", "failing", "resealed")}
+        key = subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],
+                             check=True, capture_output=True, text=True).stdout
+        with open(os.path.join(self.secrets, "client.key"), "w", encoding="utf-8") as file:
+            file.write(key)
+        certificate = subprocess.run(["openssl", "req", "-x509", "-key", "client.key", "-subj", "/CN=a"], check=True,
+                                     capture_output=True, text=True, cwd=self.secrets).stdout
+        with open(os.path.join(self.secrets, "token"), "w", encoding="utf-8") as file:
+            file.write(secrets["file"])
+        return secrets, key, certificate
+
+    def forms(self, secrets, key):
+        """Each secret as it is, and as it is sent."""
+        forms = {kind: [text.encode()] for kind, text in secrets.items()}
+        forms["password"].append(base64.b64encode(f"u:{secrets['password']}".encode()))
+        forms["certificate"] = [line.encode() for line in key.splitlines()[1:3]]
+        forms["key"] = [KEY_1[3:].encode(), base64.b64decode(KEY_1[3:])]
+        return forms
+
+    def use(self, secrets, key, certificate):
+        def bearer_of(kind):
+            return {"kind": "bearer", "token": secrets[kind]}
+
+        self.define(name="a", auth=bearer_of("bearer"))
+        self.define(name="b", auth={"kind": "basic", "username": "u", "password": secrets["password"]})
+        self.define(name="c", auth={"kind": "header", "name": "x-api-key", "value": secrets["header"]})
+        self.define(name="d", auth={"kind": "certificate", "certificate": certificate, "key": key}, url="https://127.0.0.1:1")
+        self.define(name="e", auth={"kind": "bearer", "token": {"secret_ref": "file:token"}})
+        self.define(name="f", auth={"kind": "bearer", "token": {"secret_ref": "env:TICKWHEEL_SECRET_A"}})
+        self.define(name="g", auth=bearer_of("replaced"))
+        self.define(200, name="g", auth={"kind": "bearer", "token": "other"})
+        self.define(name="h", auth=bearer_of("removed"))
+        self.call(200, "DELETE", "/v1/named-targets/h")
+        self.define(422, name="i", auth={**bearer_of("refused"), "more": 1})
+        self.define(422, name="i", auth={"kind": "bearer", "token": secrets["refused"] + "\n"})
+        self.define(name="j", auth=bearer_of("failing"), url="http://127.0.0.1:1")
+        self.define(name="k", auth=bearer_of("resealed"))
+        return [self.create(f"{name}:/x", retry={"max_attempts": 3, "base": "1ms"}) for name in "abcdefgjk"]
+
+    def ask(self, timers):
+        """What the daemon answers, as it is sent."""
+        paths = ["/v1/named-targets", "/v1/timers", "/v1/dead", "/v1/targets", "/v1/deliveries", "/v1/stats", "/v1/verdict",
+                 "/metrics", "/readyz", "/openapi.json", *[f"/v1/named-targets/{name}" for name in "abcdefgjk"]]
+        for timer in timers:
+            paths += [f"/v1/timers/{timer['id']}", f"/v1/timers/{timer['id']}/explain"]
+        answers = {}
+        for path in paths:
+            connection = self.daemon.connect()
+            connection.request("GET", path)
+            answers[path] = connection.getresponse().read()
+            connection.close()
+        return answers
+
+    def files(self, folder):
+        found = {}
+        for where, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(where, name)
+                if os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        found[path] = file.read()
+        return found
+
+    # proves: no-credentials, secrets-sealed
+    def test_no_secret_is_found_again(self):
+        secrets, key, certificate = self.plant()
+        backups = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, backups)
+        self.daemon.close()
+        self.daemon = self.start("--backup-folder", backups, "--log-level", "debug", env={"TICKWHEEL_SECRET_A": secrets["env"]})
+        events = self.daemon.connect()
+        events.request("GET", "/v1/events")
+        stream = events.getresponse()
+        timers = self.use(secrets, key, certificate)
+        self.receiver.wait(7)
+        for timer in timers:
+            self.wait_for_words(timer, "'timer'")
+        sent = b"".join(str(each).encode() for each in self.receiver.seen)
+        forms = self.forms(secrets, key)
+        for kind in ("bearer", "header", "file", "env", "resealed"):
+            self.assertIn(forms[kind][0], sent)  # so that what is looked for is what was used
+        self.assertIn(forms["password"][1], sent)
+        self.keys = [KEY_2, KEY_1]
+        self.keys_file()
+        self.daemon.process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: self.call(200, "POST", "/v1/named-targets/reseal")[1]["sealed"] > 0, 20, "reload")
+        self.call(201, "POST", "/v1/admin/backup")
+        places = self.ask(timers)
+        places["events"] = stream.read1(1 << 20)
+        self.assertIn(b"k2:", b"".join(self.files(self.data).values()))
+        self.daemon.signal(signal.SIGABRT)  # its last words
+        places["output"] = self.daemon.output().encode()
+        places.update(self.files(self.data))
+        places.update(self.files(backups))
+        self.assertGreater(len(self.files(backups)), 3)
+        for place, content in places.items():
+            for kind, texts in forms.items():
+                for text in texts:
+                    self.assertNotIn(text, content, f"{kind} in {place}")
+
+
 class TenantsTest(TokensCase):
     # proves: named-target-tenant
     def test_tenants(self):
         """Each tenant has its own names; only scope admin changes them."""
-        for name, tenant, scopes in (("a", "shop", "schedule,read,admin"), ("b", "bank", "schedule,read,admin"), ("reader", "shop", "read,schedule")):
+        for name, tenant, scopes in (("a", "shop", "schedule,read,admin"), ("b", "bank", "schedule,read,admin"),
+                                     ("reader", "shop", "read,schedule")):
             self.token(name, tenant, scopes)
         self.write_tokens()
         daemon = self.start("--secrets-keys", KEY_1)
@@ -366,7 +500,8 @@ class MaskTest(TokensCase):
             return answer
 
         def make(key, **fields):
-            return call("some", "POST", "/v1/timers", {"key": key, "after": "1h", "target": receiver.url, "headers": wanted, **fields})
+            return call("some", "POST", "/v1/timers",
+                        {"key": key, "after": "1h", "target": receiver.url, "headers": wanted, **fields})
 
         timer = make("a")
         self.assertEqual(timer["headers"], {**{name: "***" for name in secrets}, "x-plain": "plain"})
