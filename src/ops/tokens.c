@@ -173,6 +173,17 @@ static const char *tokens_read_limits(struct token_tenant *tenant, struct bytes 
     return wrong;
 }
 
+static const char *tokens_read_hidden(struct token_tenant *tenant, struct bytes line)
+{
+    struct bytes word, more;
+
+    if (!bytes_next_word(&line, &word) || !bytes_equal(word, BYTES("payload")) ||
+        bytes_next_word(&line, &more))
+        return "hide takes a tenant and the word payload";
+    tenant->hides_payload = true;
+    return NULL;
+}
+
 static const char *tokens_read_line(struct tokens *tokens, struct bytes line)
 {
     if (line.size && line.data[line.size - 1] == '\r')
@@ -181,8 +192,9 @@ static const char *tokens_read_line(struct tokens *tokens, struct bytes line)
     if (!bytes_next_word(&line, &what) || what.data[0] == '#')
         return NULL;
     bool is_token = bytes_equal(what, BYTES("token"));
-    if (!is_token && !bytes_equal(what, BYTES("limit")))
-        return "a line begins with token or limit";
+    const bool is_hidden = bytes_equal(what, BYTES("hide"));
+    if (!is_token && !is_hidden && !bytes_equal(what, BYTES("limit")))
+        return "a line begins with token, limit or hide";
     struct bytes name;
     if (!bytes_next_word(&line, &name) || !tenant_is_valid(name))
         return "a tenant has 1 to " IN_WORDS(TENANT_SIZE_MAX) " letters, digits and . _ -";
@@ -190,6 +202,8 @@ static const char *tokens_read_line(struct tokens *tokens, struct bytes line)
         tokens_tenant_get(tokens, bytes_equal(name, TOKEN_UNNAMED) ? (struct bytes){0} : name);
     if (!tenant)
         return "out of memory";
+    if (is_hidden)
+        return tokens_read_hidden(tenant, line);
     return is_token ? tokens_read_token(tokens, tenant, line) : tokens_read_limits(tenant, line);
 }
 

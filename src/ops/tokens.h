@@ -4,6 +4,7 @@
  *     # a comment
  *     token shop schedule,read sha256:9f86d081...0f00a08
  *     limit shop pending_max=1000000 rate=500 burst=1000 body_bytes_max=1M
+ *     hide shop payload
  *
  * The tenant "-" is the unnamed tenant, which owns the timers made without tokens.
  *
@@ -68,6 +69,7 @@ struct token_tenant {
     uint8_t name_size; /* 0 for the unnamed tenant */
     bool has_limits;   /* a line of the file sets limits for the tenant */
     bool has_token;
+    bool hides_payload; /* payloads are hidden from tokens without scope payload */
     struct tenant_limits limits;
 };
 

@@ -45,6 +45,7 @@ static void test_what_a_file_says(void **state)
     struct tokens *tokens = tokens_test_parsed(
         "# tenants\r\n\n  token shop schedule,read  sha256:" HASH "  \r\n"
         "\ttoken\tops\tadmin\tsha256:" OTHER "\n"
+        "hide ops payload\n"
         "limit shop pending_max=7 rate=3 burst=9 body_bytes_max=2K batch_bytes_max=1G");
 
     (void)state;
@@ -61,6 +62,7 @@ static void test_what_a_file_says(void **state)
     assert_int_equal(tokens->tenants[0].limits.body_bytes_max, 2048);
     assert_int_equal(tokens->tenants[0].limits.batch_bytes_max, 1 << 30);
     assert_int_equal(tokens->tenants[1].limits.pending_max, 0);
+    assert_true(tokens->tenants[1].hides_payload && !tokens->tenants[0].hides_payload);
     tokens_free(tokens);
 }
 

@@ -523,5 +523,33 @@ class MaskTest(TokensCase):
         self.assertTrue(all(seen[:5]), seen)
 
 
+    # proves: payload-hidden
+    def test_payloads(self):
+        """A tenant hides its payloads from tokens without scope payload; a worker gets them."""
+        self.token("all", "shop", "schedule,read,payload")
+        self.token("some", "shop", "schedule,read")
+        self.token("other", "bank", "schedule,read")
+        self.write_tokens("hide shop payload")
+        daemon = self.start()
+
+        def call(who, method, path, body=None):
+            return daemon.call(method, path, body, bearer(self.tokens[who]))[2]
+
+        timer = {"after": "0s", "target": "queue:q", "payload": {"hush": 1}}
+        for fields in ({"payload": {"hush": 1}}, {"body_base64": "aHVzaA==", "content_type": "text/plain"}):
+            made = call("some", "POST", "/v1/timers", {"after": "1h", "target": "queue:q", **fields})
+            self.assertTrue(made.get("payload_hidden"), made)
+            for path in (f"/v1/timers/{made['id']}", "/v1/timers"):
+                self.assertNotIn("hush", str(call("some", "GET", path)))
+                self.assertNotIn("aHVzaA", str(call("some", "GET", path)))
+                self.assertIn("hush" if "payload" in fields else "aHVzaA", str(call("all", "GET", path)))
+        self.assertEqual(call("other", "POST", "/v1/timers", timer)["payload"], {"hush": 1})
+        back = call("some", "POST", "/v1/timers", {"after": "1h", "target": "queue:q", "payload_hidden": True})
+        self.assertEqual(back["status"], 422)
+        call("some", "POST", "/v1/timers", timer)
+        items = call("some", "POST", "/v1/queues/q/lease", {"wait": "10s"})["items"]
+        self.assertEqual(items[0]["payload"], {"hush": 1})
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -142,6 +142,7 @@ static void access_caller_set(struct access *access, const struct token *token,
     const struct token_tenant *tenant = &access->tokens->tenants[token->tenant];
 
     *ret_caller = (struct caller){.limits = tenant->limits,
+                                  .hides_payload = tenant->hides_payload,
                                   .scopes = token->scopes,
                                   .index_ = token->tenant,
                                   .generation_ = atomic_load(&access->generation),

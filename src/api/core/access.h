@@ -35,6 +35,7 @@ static inline const char *access_need_word(enum access_need need)
 struct caller {
     struct tenant_limits limits;
     unsigned scopes;      /* of the token; all without tokens */
+    bool hides_payload;   /* of the tenant */
     size_t index_;        /* index of the tenant when the token was checked */
     uint64_t generation_; /* generation of the tokens when it was checked */
     enum access_need need_;

@@ -207,8 +207,11 @@ void call_answer_error(struct call *call, enum error_code code, const char *deta
 
 struct timer_json_view call_view(const struct call *call)
 {
+    const bool sees_all = caller_may(&call->caller, TOKEN_SCOPE_PAYLOAD);
+
     return (struct timer_json_view){
-        .hides_headers = !caller_may(&call->caller, TOKEN_SCOPE_PAYLOAD),
+        .hides_headers = !sees_all,
+        .hides_payload = !sees_all && call->caller.hides_payload,
         .sensitive_headers = call->api->limits.sensitive_headers,
     };
 }

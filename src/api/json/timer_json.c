@@ -224,6 +224,11 @@ void timer_json_put_runs(const struct timer *timer, struct buffer *out)
     json_close(out, ']');
 }
 
+static bool timer_json_is_payload(const struct timer_field_row *field)
+{
+    return field->show == timer_show_payload || field->show == timer_show_body_base64;
+}
+
 void timer_json_format(const struct timer *timer, const struct timer_json_view *view,
                        struct buffer *out)
 {
@@ -233,8 +238,12 @@ void timer_json_format(const struct timer *timer, const struct timer_json_view *
             (timer_fields[i].when == FIELD_ALWAYS || timer_keeps_content(timer->state))) {
             if (timer_fields[i].show == timer_show_headers)
                 timer_json_put_headers(timer, view, out);
+            else if (view->hides_payload && timer_json_is_payload(&timer_fields[i]))
+                continue;
             else
                 timer_fields[i].show(timer, out);
         }
+    if (view->hides_payload && timer->texts.payload.size && timer_keeps_content(timer->state))
+        json_put_flag(out, "payload_hidden", true);
     json_close(out, '}');
 }

@@ -86,9 +86,10 @@ void timer_json_put_runs(const struct timer *timer, struct buffer *out);
  * if there is a pause and it is in force. */
 void timer_json_put_pause(const struct target_pause *pause, struct wall now, struct buffer *out);
 
-/* Whether the values of sensitive headers are shown, or "***" instead. */
+/* What is shown: the values of sensitive headers, or "***" instead; the payload. */
 struct timer_json_view {
     bool hides_headers;
+    bool hides_payload;             /* shows "payload_hidden": true instead of one */
     struct bytes sensitive_headers; /* further ones (timer/sensitive_headers.h) */
 };
 
