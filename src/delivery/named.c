@@ -22,6 +22,10 @@ struct named {
 struct named_sent {
     struct timer timer;
     struct named_identity identity;
+    struct oauth_client oauth; /* empty url for none */
+    bool is_oidc;
+    struct bytes audience; /* audience of a token of this service; empty for the target's origin */
+    struct bytes bearer;   /* token of the client, which is borrowed; empty if there is none yet */
     size_t size;
     char texts[];
 };
@@ -273,13 +277,15 @@ static enum error_code named_make(const struct timer *timer, const struct named_
                                   struct named_sent **ret_sent, struct error *ret_error)
 {
     const struct named_request *request = &credentials->request;
+    const struct oauth_client *oauth = &request->oauth;
     const struct bytes headers = buffer_bytes(&request->headers);
     const struct bytes text = timer->texts.target;
     const size_t origin = timer->target.origin_size;
     const struct bytes path = {text.data + origin, text.size - origin}, none = {0};
     const size_t size = target->url.size + path.size + target->headers.size + headers.size +
                         target->method.size + request->certificate.size + request->key.size +
-                        target->ca.size;
+                        target->ca.size + oauth->url.size + oauth->id.size + oauth->secret.size +
+                        oauth->scope.size + oauth->audience.size + request->audience.size;
     struct named_sent *sent = calloc(1, sizeof(*sent) + size);
 
     if (!sent)
@@ -294,6 +300,14 @@ static enum error_code named_make(const struct timer *timer, const struct named_
     sent->identity.certificate = named_copy(&at, request->certificate, none);
     sent->identity.key = named_copy(&at, request->key, none);
     sent->identity.ca = named_copy(&at, target->ca, none);
+    sent->oauth = *oauth;
+    sent->oauth.url = named_copy(&at, oauth->url, none);
+    sent->oauth.id = named_copy(&at, oauth->id, none);
+    sent->oauth.secret = named_copy(&at, oauth->secret, none);
+    sent->oauth.scope = named_copy(&at, oauth->scope, none);
+    sent->oauth.audience = named_copy(&at, oauth->audience, none);
+    sent->audience = named_copy(&at, request->audience, none);
+    sent->is_oidc = request->is_oidc;
     if (!webhook_request_has_body(&sent->timer))
         sent->timer.texts.payload = sent->timer.texts.content_type = none;
     *ret_sent = sent;
@@ -379,7 +393,51 @@ const struct named_identity *named_identity_of(const struct delivery *delivery)
                                                                                : NULL;
 }
 
+const struct oauth_client *named_oauth_of(const struct delivery *delivery)
+{
+    const struct named_sent *sent = named_sent_of(delivery);
+
+    return sent && sent->oauth.url.size ? &sent->oauth : NULL;
+}
+
+void named_set_bearer(struct delivery *delivery, struct bytes token)
+{
+    named_sent_of(delivery)->bearer = token;
+}
+
+struct bytes named_bearer_of(const struct delivery *delivery)
+{
+    const struct named_sent *sent = named_sent_of(delivery);
+
+    return sent ? sent->bearer : (struct bytes){NULL, 0};
+}
+
+bool named_is_oidc(const struct delivery *delivery)
+{
+    const struct named_sent *sent = named_sent_of(delivery);
+
+    return sent && sent->is_oidc;
+}
+
+struct bytes named_audience_of(const struct delivery *delivery)
+{
+    const struct named_sent *sent = named_sent_of(delivery);
+
+    return sent ? sent->audience : (struct bytes){NULL, 0};
+}
+
 /* ---- storing ---- */
+
+/* True if the secrets would go where they went before. */
+static bool named_has_same_addresses(const struct named_target *target,
+                                     const struct named_target *last)
+{
+    for (int i = 0; last->auth && last->auth == target->auth && target->auth->fields[i].name; i++)
+        if (target->auth->fields[i].is_address &&
+            !bytes_equal(target->values[i].text, last->values[i].text))
+            return false;
+    return bytes_equal(named_target_origin(last), named_target_origin(target));
+}
 
 static enum error_code named_fault_set(struct named_fault *fault, const char *place,
                                        const char *field, const char *reason)
@@ -394,8 +452,7 @@ static enum error_code named_keep(struct named_target *target, const struct name
                                   struct named_fault *fault)
 {
     const bool is_same_kind = last && last->auth == target->auth;
-    const bool is_same_host =
-        last && bytes_equal(named_target_origin(last), named_target_origin(target));
+    const bool is_same_host = last && named_has_same_addresses(target, last);
 
     for (int i = 0; target->auth && target->auth->fields[i].name; i++) {
         const struct named_auth_field *field = &target->auth->fields[i];

@@ -60,6 +60,21 @@ void named_release(struct delivery *delivery);
 /* Returns the identity of a delivery; NULL if it needs none. */
 const struct named_identity *named_identity_of(const struct delivery *delivery);
 
+/* Returns the client of OAuth 2.0 whose token the delivery needs; NULL if it needs none. */
+const struct oauth_client *named_oauth_of(const struct delivery *delivery);
+
+/* Sets that token, which is borrowed. `sent` must be set. */
+void named_set_bearer(struct delivery *delivery, struct bytes token);
+
+/* Returns that token; empty if there is none. */
+struct bytes named_bearer_of(const struct delivery *delivery);
+
+/* True if the delivery needs a token of this service. */
+bool named_is_oidc(const struct delivery *delivery);
+
+/* Returns the audience of a token of this service; empty for the origin of the target. */
+struct bytes named_audience_of(const struct delivery *delivery);
+
 /* Makes the stored form of what a client sent: seals its secrets. A secret that is left out is kept
  * from `last`, if that is of the same kind of authentication and calls the same host. ERROR_INVALID
  * with the place. */

@@ -12,26 +12,34 @@
 #define TICKWHEEL_DELIVERY_NAMED_AUTH_H
 
 #include "base/bytes.h"
+#include "delivery/oauth_message.h"
 
 /* X(file, "kind"): named_auth_FILE is in named_auth_FILE.c. */
-#define NAMED_AUTH_LIST(X) \
-    X(bearer, "bearer")    \
-    X(basic, "basic")      \
-    X(header, "header")    \
-    X(certificate, "certificate")
+#define NAMED_AUTH_LIST(X)        \
+    X(bearer, "bearer")           \
+    X(basic, "basic")             \
+    X(header, "header")           \
+    X(certificate, "certificate") \
+    X(oauth2, "oauth2")           \
+    X(oidc, "oidc")
 
-#define NAMED_FIELDS_MAX 4 /* maximum of fields of a kind */
+#define NAMED_FIELDS_MAX 6 /* maximum of fields of a kind */
 
 /* What authentication adds to a request. The owner wipes it. */
 struct named_request {
     struct buffer headers;         /* "name: value\n" each */
     struct bytes certificate, key; /* PEM, for TLS; empty for none */
+    struct oauth_client oauth;     /* client whose token is sent; empty url for none */
+    bool is_oidc;                  /* a token of this service is sent */
+    struct bytes audience;         /* its audience; empty for the origin of the target */
 };
 
 struct named_auth_field {
     const char *name; /* NULL ends the fields */
     bool is_secret;
     size_t size_max;
+    bool is_optional; /* may be left out, unless it is secret */
+    bool is_address;  /* secrets go there: with another value they must be sent again */
 };
 
 struct named_auth {

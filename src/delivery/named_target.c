@@ -244,7 +244,7 @@ static enum error_code named_find_kind(struct named_reader *reader)
     if (code || reader->target->auth)
         return code;
     return named_wrong(reader, "#/auth/kind", "",
-                       "It must be bearer, basic, header or certificate");
+                       "It must be bearer, basic, header, certificate, oauth2 or oidc");
 }
 
 static enum error_code named_read_auth(struct named_reader *reader)
@@ -287,7 +287,7 @@ static enum error_code named_check_members(struct named_reader *reader)
     for (int i = 0; i < NAMED_FIELDS_MAX; i++)
         values[i] = target->values[i].text;
     for (int i = 0; auth->fields[i].name; i++)
-        if (!auth->fields[i].is_secret && !values[i].size)
+        if (!auth->fields[i].is_secret && !auth->fields[i].is_optional && !values[i].size)
             return named_wrong(reader, "#/auth/", auth->fields[i].name, "It is missing");
     const int wrong = auth->check(values, &reason);
     return wrong < 0 ? ERROR_NONE
@@ -405,7 +405,7 @@ void named_target_put(const struct named_target *target, enum named_view view, s
             if (fields[i].is_secret)
                 named_put_secret(&target->values[i], fields[i].name, view, out);
             else
-                json_put_string(out, fields[i].name, target->values[i].text);
+                json_put_some(out, fields[i].name, target->values[i].text);
         json_close(out, '}');
     }
     json_put_some(out, "ca", target->ca);

@@ -2,6 +2,7 @@
  * of deliveries. */
 #include "delivery/webhook.h"
 
+#include "delivery/oauth.h"
 #include "delivery/webhook_direct.h"
 #include "delivery/webhook_origin.h"
 #include "delivery/webhook_transfer.h"
@@ -69,6 +70,7 @@ struct webhook {
     /* Fields of the webhook thread. */
     CURLM *multi;
     struct webhook_direct *direct;
+    struct oauth *oauth;
     struct webhook_sockets sockets;
     struct list waiting;      /* deliveries for which there was no room */
     struct list unproven;     /* the same, for targets that have not answered lately */
@@ -170,7 +172,10 @@ static void webhook_ended(void *context, struct delivery *delivery,
                           const struct target_ticket *ticket, struct target_verdict verdict)
 {
     struct webhook *webhook = context;
+    const struct oauth_client *client = named_oauth_of(delivery);
 
+    if (client && delivery->outcome.status == 401)
+        oauth_refused(webhook->oauth, delivery->timer->texts.tenant, client);
     webhook_tell_target(webhook, ticket, delivery, verdict);
     list_push(&webhook->ended, &delivery->link);
 }
@@ -204,6 +209,8 @@ static void webhook_end_finished(struct webhook *webhook)
         /* read now, because removing the handle frees the message */
         CURLcode result = message->data.result;
 
+        if (oauth_end(webhook->oauth, message->easy_handle, result))
+            continue;
         webhook_end(webhook, webhook_transfer_of(message->easy_handle), result);
     }
 }
@@ -282,25 +289,65 @@ static void webhook_begin_by_libcurl(void *context, struct delivery *delivery,
         webhook_end(webhook, transfer, CURLE_OUT_OF_MEMORY);
 }
 
-/* Looks a named target up. If that fails, the delivery comes back as FAILED and is tried again: the
- * target may be defined anew. */
-static bool webhook_resolve(struct webhook *webhook, struct delivery *delivery,
-                            const struct target_ticket *ticket)
+/* Ends a delivery to a named target as FAILED: it is tried again, since the target may be defined
+ * anew. It says nothing about the target. */
+static void webhook_fail_named(struct webhook *webhook, struct delivery *delivery,
+                               const char *reason)
 {
     const struct timer *timer = delivery->timer;
     struct delivery_outcome *outcome = &delivery->outcome;
-    struct error error;
 
-    if (timer->target.kind != TARGET_NAMED ||
-        !named_resolve(webhook->options.named, delivery, &error))
-        return true;
     webhook_outcome_fail(outcome, DELIVERY_FAILED, "");
     snprintf(outcome->error, sizeof(outcome->error), "named target %.*s: %.80s",
-             (int)timer->target.name.size, timer->texts.target.data,
-             error.text[0] ? error.text : "out of memory");
+             (int)timer->target.name.size, timer->texts.target.data, reason);
     delivery->started_us = delivery->ended_us = wall_now_us();
-    webhook_ended(webhook, delivery, ticket, TARGET_VERDICT_UNKNOWN);
-    return false;
+    list_push(&webhook->ended, &delivery->link);
+}
+
+static void webhook_token_ready(void *context, struct list *deliveries)
+{
+    struct webhook *webhook = context;
+
+    list_join(&webhook->waiting, deliveries);
+}
+
+static void webhook_token_failed(void *context, struct list *deliveries, const char *reason)
+{
+    struct webhook *webhook = context;
+    struct list *link;
+
+    while ((link = list_pop(deliveries)))
+        webhook_fail_named(webhook, list_item(link, struct delivery, link), reason);
+}
+
+/* Looks a named target up, and the token that it needs. Returns false if the delivery has ended, or
+ * waits for the token. */
+static bool webhook_resolve(struct webhook *webhook, struct delivery *delivery)
+{
+    struct oauth_found found = {.reason = "its authentication is oidc, and webhook_token_issuer is "
+                                          "not set"};
+    struct error error;
+
+    if (delivery->timer->target.kind != TARGET_NAMED)
+        return true;
+    if (named_resolve(webhook->options.named, delivery, &error)) {
+        webhook_fail_named(webhook, delivery, error.text[0] ? error.text : "out of memory");
+        return false;
+    }
+    const struct oauth_client *client = named_oauth_of(delivery);
+    enum oauth_state state = OAUTH_READY;
+    if (client)
+        state = oauth_find(webhook->oauth, delivery->timer->texts.tenant, client, delivery,
+                           instant_now(), &found);
+    else if (named_is_oidc(delivery) && !webhook->settings.issuer)
+        state = OAUTH_FAILED;
+    if (state == OAUTH_READY && client)
+        named_set_bearer(delivery, found.token);
+    else if (state == OAUTH_WAITS)
+        named_release(delivery); /* it is looked up again when it has the token */
+    else if (state == OAUTH_FAILED)
+        webhook_fail_named(webhook, delivery, found.reason);
+    return state == OAUTH_READY;
 }
 
 static bool webhook_has_room(const struct webhook *webhook)
@@ -318,9 +365,8 @@ static void webhook_begin_some(struct webhook *webhook, struct list *waiting, in
             break;
         struct delivery *delivery = list_item(list_pop(waiting), struct delivery, link);
         struct target_ticket ticket;
-        if (!webhook_may_enter(webhook, delivery, &ticket))
-            continue;
-        if (!webhook_resolve(webhook, delivery, &ticket))
+        /* first, so that a delivery that waits for a token holds no ticket */
+        if (!webhook_resolve(webhook, delivery) || !webhook_may_enter(webhook, delivery, &ticket))
             continue;
         /* A transfer may have no socket yet, and a socket may have no transfer. */
         const size_t others = webhook->flying_count > webhook->sockets.open_count
@@ -369,6 +415,8 @@ static void webhook_free_transfers(struct webhook *webhook)
 
     while ((link = list_pop(&webhook->free)))
         webhook_transfer_destroy(list_item(link, struct webhook_transfer, link));
+    oauth_destroy(webhook->oauth);
+    webhook->oauth = NULL;
     curl_multi_cleanup(webhook->multi); /* also closes libcurl's connections */
     webhook->multi = NULL;
     webhook_direct_destroy(webhook->direct);
@@ -526,6 +574,7 @@ static void *webhook_run(void *context)
         webhook_ended(webhook, delivery, &transfer->ticket, TARGET_VERDICT_UNKNOWN);
     }
     webhook_direct_abort(webhook->direct, stopping);
+    oauth_abort(webhook->oauth, stopping);
     webhook_hand_back(webhook);
     webhook_free_transfers(webhook);
     return NULL;
@@ -627,9 +676,17 @@ static enum error_code webhook_set_up_direct(struct webhook *webhook, struct err
                                                    .passed = webhook_begin_by_libcurl,
                                                    .context = webhook};
 
+    const struct oauth_options oauth_options = {.settings = &webhook->settings,
+                                                .multi = webhook->multi,
+                                                .ready = webhook_token_ready,
+                                                .failed = webhook_token_failed,
+                                                .context = webhook};
+
     webhook->direct = webhook_direct_create(&options);
-    return webhook->direct ? ERROR_NONE
-                           : error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    webhook->oauth = oauth_create(&oauth_options);
+    return webhook->direct && webhook->oauth
+               ? ERROR_NONE
+               : error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
 }
 
 /* Starts the thread with all signals blocked: the main thread handles them, and OpenSSL writes
@@ -695,6 +752,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
         return ERROR_NONE;
     }
     webhook_direct_destroy(webhook->direct);
+    oauth_destroy(webhook->oauth);
     curl_multi_cleanup(webhook->multi);
     webhook_free_settings(webhook);
     curl_global_cleanup();

@@ -269,6 +269,8 @@ static bool webhook_connection_build(struct webhook_connection *connection)
     const struct webhook_envelope envelope = {
         .signature = signatures_find(settings->signatures, delivery->timer->texts.tenant),
         .issuer = settings->issuer,
+        .bearer = named_bearer_of(delivery),
+        .audience = named_audience_of(delivery),
         .event_source = settings->event_source,
         .now_s = wall_machine_now_us() / 1000000,
         .trace = webhook_request_trace(delivery_sent(delivery), settings->trace_high,

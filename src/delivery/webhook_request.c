@@ -275,11 +275,14 @@ enum error_code webhook_request_build(struct webhook_request *request,
     const struct timer_texts *texts = &timer->texts;
     bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
 
-    /* an "authorization" of the timer's own takes the place of the token */
-    const bool has_token = envelope->issuer && !webhook_request_has_own(timer, "authorization");
-    struct bytes token = {NULL, 0};
-    if (has_token)
-        token = token_issuer_find(envelope->issuer, texts->tenant, timer_target_origin(timer),
+    struct bytes token = envelope->bearer;
+    /* an "authorization" of the timer's own takes the place of the issuer's token */
+    const bool has_token =
+        token.size > 0 || (envelope->issuer && !webhook_request_has_own(timer, "authorization"));
+    if (has_token && !token.size)
+        token = token_issuer_find(envelope->issuer, texts->tenant,
+                                  envelope->audience.size ? envelope->audience
+                                                          : timer_target_origin(timer),
                                   envelope->now_s);
     if ((has_token && !token.size) ||
         !webhook_request_reserve(request, texts, envelope, token.size))

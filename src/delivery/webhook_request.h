@@ -37,6 +37,8 @@ void webhook_request_deinit(struct webhook_request *request);
 struct webhook_envelope {
     struct signature *signature; /* NULL if webhooks are not signed */
     struct token_issuer *issuer; /* NULL if webhooks carry no tokens */
+    struct bytes bearer;         /* a token to carry instead; empty for none */
+    struct bytes audience;       /* audience of the issuer's token; empty for the target's origin */
     const char *event_source;    /* ce-source of CloudEvents; NULL for none */
     uint64_t now_s;
     struct trace_parent trace; /* trace id and span id of this attempt */

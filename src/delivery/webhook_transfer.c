@@ -410,6 +410,8 @@ static bool transfer_set_request(struct webhook_transfer *transfer, const struct
     const struct webhook_envelope envelope = {
         .signature = signatures_find(transfer->settings_->signatures, timer->texts.tenant),
         .issuer = transfer->settings_->issuer,
+        .bearer = named_bearer_of(delivery),
+        .audience = named_audience_of(delivery),
         .event_source = transfer->settings_->event_source,
         .now_s = wall_machine_now_us() / 1000000,
         .trace = webhook_request_trace(timer, transfer->settings_->trace_high,
