@@ -25,7 +25,8 @@ struct named_sent {
     struct oauth_client oauth; /* empty url for none */
     bool is_oidc;
     struct bytes audience; /* audience of a token of this service; empty for the target's origin */
-    struct bytes bearer;   /* token of the client, which is borrowed; empty if there is none yet */
+    struct signature *signature; /* NULL if the target has no signing secrets of its own */
+    struct bytes bearer; /* token of the client, which is borrowed; empty if there is none yet */
     size_t size;
     char texts[];
 };
@@ -172,7 +173,7 @@ static enum error_code named_append_value(struct named *named, const struct defi
                                           const struct named_target *target, int index,
                                           struct buffer *out, struct error *ret_error)
 {
-    const struct named_auth_field *field = &target->auth->fields[index];
+    const struct named_auth_field *field = named_target_field(target, index);
     const struct named_value *value = &target->values[index];
     struct bytes ref = value->ref;
     struct buffer bound;
@@ -189,8 +190,8 @@ static enum error_code named_append_value(struct named *named, const struct defi
     }
     buffer_init(&bound);
     enum error_code code = ERROR_NO_MEMORY;
-    if (named_append_bound(&bound, row->tenant, definition_name(row), target->auth->kind,
-                           field->name))
+    if (named_append_bound(&bound, row->tenant, definition_name(row),
+                           named_target_kind(target, index), field->name))
         code = named_open(named, buffer_bytes(&bound), value->sealed, out, ret_error);
     buffer_deinit(&bound);
     return code;
@@ -314,6 +315,29 @@ static enum error_code named_make(const struct timer *timer, const struct named_
     return target_parse(sent->timer.texts.target, &sent->timer.target, ret_error);
 }
 
+/* Opens the signing secrets of the target. */
+static enum error_code named_read_signature(struct named *named, const struct definition *row,
+                                            const struct named_target *target,
+                                            struct signature **ret_signature,
+                                            struct error *ret_error)
+{
+    struct buffer text;
+    struct bytes rest, secret;
+
+    buffer_init(&text);
+    /* reserved, so that no secret is left behind where the buffer was before it grew */
+    if (!buffer_reserve(&text, 2 * SEAL_PLAIN_BYTES_MAX))
+        return ERROR_NO_MEMORY;
+    enum error_code code = named_append_value(named, row, target, NAMED_SIGNING, &text, ret_error);
+    rest = buffer_bytes(&text);
+    while (!code && signature_next_secret(&rest, &secret))
+        code = signature_add(ret_signature, secret, ret_error);
+    if (!code && !*ret_signature)
+        code = error_set(ret_error, ERROR_INVALID, "its signing secret is empty");
+    seal_wipe(&text);
+    return code;
+}
+
 static enum error_code named_resolve_row(struct named *named, const struct definition *row,
                                          const struct timer *timer, struct named_sent **ret_sent,
                                          struct error *ret_error)
@@ -334,6 +358,8 @@ static enum error_code named_resolve_row(struct named *named, const struct defin
         code = named_apply(named, row, &target, &credentials, ret_error);
     if (!code)
         code = named_make(timer, &target, &credentials, ret_sent, ret_error);
+    if (!code && named_value_is_set(&target.values[NAMED_SIGNING]))
+        code = named_read_signature(named, row, &target, &(*ret_sent)->signature, ret_error);
     seal_wipe(&credentials.room);
     seal_wipe(&credentials.request.headers);
     named_target_deinit(&target);
@@ -344,6 +370,7 @@ static void named_free(struct named_sent *sent)
 {
     if (!sent)
         return;
+    signature_destroy(sent->signature);
     OPENSSL_cleanse(sent, sent->size);
     free(sent);
 }
@@ -391,6 +418,13 @@ const struct named_identity *named_identity_of(const struct delivery *delivery)
 
     return sent && (sent->identity.certificate.size || sent->identity.ca.size) ? &sent->identity
                                                                                : NULL;
+}
+
+struct signature *named_signature_of(const struct delivery *delivery)
+{
+    const struct named_sent *sent = named_sent_of(delivery);
+
+    return sent ? sent->signature : NULL;
 }
 
 const struct oauth_client *named_oauth_of(const struct delivery *delivery)
@@ -454,6 +488,9 @@ static enum error_code named_keep(struct named_target *target, const struct name
     const bool is_same_kind = last && last->auth == target->auth;
     const bool is_same_host = last && named_has_same_addresses(target, last);
 
+    /* signing secrets are not sent, so they stay wherever the target goes */
+    if (last && !target->has_no_signing && !named_value_is_set(&target->values[NAMED_SIGNING]))
+        target->values[NAMED_SIGNING] = last->values[NAMED_SIGNING];
     for (int i = 0; target->auth && target->auth->fields[i].name; i++) {
         const struct named_auth_field *field = &target->auth->fields[i];
 
@@ -472,25 +509,25 @@ static enum error_code named_keep(struct named_target *target, const struct name
 /* Seals the texts of secret fields into `room`. */
 static enum error_code named_seal_all(struct named *named, struct bytes tenant, struct bytes name,
                                       struct wall now, struct named_target *target,
-                                      struct buffer rooms[NAMED_FIELDS_MAX],
+                                      struct buffer rooms[NAMED_VALUES_MAX],
                                       struct named_fault *fault)
 {
     enum error_code code = ERROR_NONE;
 
-    for (int i = 0; !code && target->auth && target->auth->fields[i].name; i++) {
-        const struct named_auth_field *field = &target->auth->fields[i];
+    for (int i = 0; !code && i < NAMED_VALUES_MAX; i++) {
+        const struct named_auth_field *field = named_target_field(target, i);
         struct named_value *value = &target->values[i];
         struct buffer bound;
 
-        if (!field->is_secret || !value->text.size)
+        if (!field || !field->is_secret || !value->text.size)
             continue;
         buffer_init(&bound);
-        code = named_append_bound(&bound, tenant, name, target->auth->kind, field->name)
+        code = named_append_bound(&bound, tenant, name, named_target_kind(target, i), field->name)
                    ? named_seal(named, buffer_bytes(&bound), value->text, &rooms[i])
                    : ERROR_NO_MEMORY;
         buffer_deinit(&bound);
         if (code == ERROR_INVALID)
-            named_fault_set(fault, "#/auth/", field->name,
+            named_fault_set(fault, named_target_place(i), field->name,
                             "The daemon has no secrets_keys to seal it with: set them, or give a "
                             "secret_ref");
         value->sealed = buffer_bytes(&rooms[i]);
@@ -524,7 +561,7 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
                             struct wall now, struct named_target *target, struct bytes last,
                             struct buffer *out, struct named_fault *ret_fault)
 {
-    struct buffer rooms[NAMED_FIELDS_MAX] = {{0}};
+    struct buffer rooms[NAMED_VALUES_MAX] = {{0}};
     struct named_target before;
     struct named_fault unused;
     const bool has_last = last.size && !named_target_parse(last, NAMED_STORED, &before, &unused);
@@ -536,7 +573,7 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
         code = named_seal_all(named, tenant, name, now, target, rooms, ret_fault);
     if (!code)
         code = named_write(target, out);
-    for (int i = 0; i < NAMED_FIELDS_MAX; i++)
+    for (int i = 0; i < NAMED_VALUES_MAX; i++)
         buffer_deinit(&rooms[i]);
     if (has_last)
         named_target_deinit(&before);
@@ -554,7 +591,7 @@ static bool named_is_newest(struct named *named, struct bytes sealed)
 enum error_code named_reseal(struct named *named, const struct definition *row, struct buffer *out,
                              bool *ret_has_changed, struct error *ret_error)
 {
-    struct buffer plain[NAMED_FIELDS_MAX] = {{0}}, rooms[NAMED_FIELDS_MAX] = {{0}};
+    struct buffer plain[NAMED_VALUES_MAX] = {{0}}, rooms[NAMED_VALUES_MAX] = {{0}};
     struct named_target target;
     struct named_fault fault;
     enum error_code code = named_target_parse(row->value, NAMED_STORED, &target, &fault);
@@ -562,7 +599,7 @@ enum error_code named_reseal(struct named *named, const struct definition *row, 
     *ret_has_changed = false;
     if (code)
         return error_set(ret_error, code, "%s", fault.reason);
-    for (int i = 0; !code && target.auth && target.auth->fields[i].name; i++) {
+    for (int i = 0; !code && i < NAMED_VALUES_MAX; i++) {
         struct named_value *value = &target.values[i];
         const struct wall since = value->since;
 
@@ -581,7 +618,7 @@ enum error_code named_reseal(struct named *named, const struct definition *row, 
     }
     if (!code)
         code = named_write(&target, out);
-    for (int i = 0; i < NAMED_FIELDS_MAX; i++) {
+    for (int i = 0; i < NAMED_VALUES_MAX; i++) {
         seal_wipe(&plain[i]);
         buffer_deinit(&rooms[i]);
     }

@@ -20,6 +20,7 @@
 
 #include "delivery/guard.h"
 #include "delivery/named_target.h"
+#include "delivery/signature.h"
 #include "engine/delivery.h"
 #include "timer/definitions.h"
 
@@ -59,6 +60,9 @@ void named_release(struct delivery *delivery);
 
 /* Returns the identity of a delivery; NULL if it needs none. */
 const struct named_identity *named_identity_of(const struct delivery *delivery);
+
+/* Returns what signs the delivery by secrets of its target; NULL if that has none. */
+struct signature *named_signature_of(const struct delivery *delivery);
 
 /* Returns the client of OAuth 2.0 whose token the delivery needs; NULL if it needs none. */
 const struct oauth_client *named_oauth_of(const struct delivery *delivery);

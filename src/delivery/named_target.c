@@ -5,6 +5,7 @@
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "delivery/seal.h"
+#include "delivery/signature.h"
 #include "delivery/webhook.h"
 #include "timer/sensitive_headers.h"
 #include "timer/target.h"
@@ -13,6 +14,31 @@
 #include <openssl/pem.h>
 #include <stdio.h>
 #include <strings.h>
+
+/* ---- values ---- */
+
+static const struct named_auth_field named_signing_field = {
+    "signing", .is_secret = true, .size_max = NAMED_SIGNING_SIZE_MAX, .is_optional = true};
+
+const struct named_auth_field *named_target_field(const struct named_target *target, int index)
+{
+    if (index == NAMED_SIGNING)
+        return named_value_is_set(&target->values[index]) ? &named_signing_field : NULL;
+    for (int i = 0; target->auth && target->auth->fields[i].name; i++)
+        if (i == index)
+            return &target->auth->fields[i];
+    return NULL;
+}
+
+const char *named_target_kind(const struct named_target *target, int index)
+{
+    return index == NAMED_SIGNING ? "signing" : target->auth->kind;
+}
+
+const char *named_target_place(int index)
+{
+    return index == NAMED_SIGNING ? "#/" : "#/auth/";
+}
 
 /* ---- reading ---- */
 
@@ -270,6 +296,28 @@ static enum error_code named_read_auth(struct named_reader *reader)
     return code;
 }
 
+static enum error_code named_read_signing(struct named_reader *reader)
+{
+    struct bytes rest, secret;
+    struct signature *signature = NULL;
+    struct error error;
+    enum error_code code;
+
+    if (json_peek(&reader->json) == JSON_NULL) {
+        json_skip(&reader->json, NULL);
+        reader->target->has_no_signing = true;
+        return ERROR_NONE;
+    }
+    code = named_read_field(reader, NAMED_SIGNING, &named_signing_field);
+    rest = reader->target->values[NAMED_SIGNING].text;
+    if (code)
+        return named_wrong(reader, "#/signing", "", reader->fault->reason);
+    while (!code && signature_next_secret(&rest, &secret))
+        code = signature_add(&signature, secret, &error);
+    signature_destroy(signature);
+    return code == ERROR_INVALID ? named_wrong(reader, "#/signing", "", error.text) : code;
+}
+
 /* Checks what several members say together. */
 static enum error_code named_check_members(struct named_reader *reader)
 {
@@ -299,7 +347,7 @@ static const struct named_member {
     enum error_code (*read)(struct named_reader *reader);
 } named_members[] = {
     {"url", named_read_url},   {"method", named_read_method}, {"headers", named_read_headers},
-    {"auth", named_read_auth}, {"ca", named_read_ca},
+    {"auth", named_read_auth}, {"ca", named_read_ca},         {"signing", named_read_signing},
 };
 
 static enum error_code named_read_member(struct named_reader *reader, struct bytes name)
@@ -409,4 +457,6 @@ void named_target_put(const struct named_target *target, enum named_view view, s
         json_close(out, '}');
     }
     json_put_some(out, "ca", target->ca);
+    if (named_value_is_set(&target->values[NAMED_SIGNING]))
+        named_put_secret(&target->values[NAMED_SIGNING], "signing", view, out);
 }

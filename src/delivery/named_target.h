@@ -3,7 +3,8 @@
  * of definitions stores, and what is shown.
  *
  *     {"url": "https://api.billing.example/v1", "method": "PUT", "headers": {"x-team": "a"},
- *      "auth": {"kind": "bearer", "token": "s3cret"}, "ca": "-----BEGIN CERTIFICATE----- ..."}
+ *      "auth": {"kind": "bearer", "token": "s3cret"}, "ca": "-----BEGIN CERTIFICATE----- ...",
+ *      "signing": "whsec_..."}
  *
  * A secret is a text when a client sends it; {"secret_ref": "env:NAME"} or "file:PATH" if it is
  * kept elsewhere; {"set": true}, as it is shown, if it stays; {"sealed": ..., "since": ...} when
@@ -25,6 +26,12 @@
 #define NAMED_HEADERS_SIZE_MAX 4096
 #define NAMED_CA_SIZE_MAX      32768
 
+/* Index of the signing secrets, after the fields of authentication. */
+#define NAMED_SIGNING    NAMED_FIELDS_MAX
+#define NAMED_VALUES_MAX (NAMED_FIELDS_MAX + 1)
+
+#define NAMED_SIGNING_SIZE_MAX 512 /* maximum of bytes of the signing secrets: four, and spaces */
+
 enum named_form { NAMED_SENT, NAMED_STORED };
 
 /* The value of a field of authentication. */
@@ -39,7 +46,8 @@ struct named_target {
     struct bytes url, method, ca;  /* empty method: POST; empty ca: the authorities of the daemon */
     struct bytes headers;          /* "name: value\n" each */
     const struct named_auth *auth; /* NULL for none */
-    struct named_value values[NAMED_FIELDS_MAX];
+    struct named_value values[NAMED_VALUES_MAX]; /* of the fields, and at NAMED_SIGNING */
+    bool has_no_signing;                         /* "signing": null, which ends it */
     struct buffer room_;
 };
 
@@ -52,6 +60,15 @@ struct named_fault {
 enum error_code named_target_parse(struct bytes json, enum named_form form,
                                    struct named_target *ret_target, struct named_fault *ret_fault);
 void named_target_deinit(struct named_target *target);
+
+/* Returns the field of a value; NULL if the target has none with this index. */
+const struct named_auth_field *named_target_field(const struct named_target *target, int index);
+
+/* Returns what the secrets of a value are bound to, beside the field: the kind of authentication. */
+const char *named_target_kind(const struct named_target *target, int index);
+
+/* Returns where the value stands in the definition, such as "#/auth/". */
+const char *named_target_place(int index);
 
 /* Returns the address up to the path, such as "https://api.billing.example". */
 struct bytes named_target_origin(const struct named_target *target);

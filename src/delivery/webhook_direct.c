@@ -267,7 +267,7 @@ static bool webhook_connection_build(struct webhook_connection *connection)
     const struct webhook_settings *settings = connection->direct->options.settings;
     const struct delivery *delivery = connection->delivery;
     const struct webhook_envelope envelope = {
-        .signature = signatures_find(settings->signatures, delivery->timer->texts.tenant),
+        .signature = webhook_signature_of(settings, delivery),
         .issuer = settings->issuer,
         .bearer = named_bearer_of(delivery),
         .audience = named_audience_of(delivery),

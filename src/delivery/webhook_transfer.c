@@ -408,7 +408,7 @@ static bool transfer_set_request(struct webhook_transfer *transfer, const struct
     struct bytes payload = timer->texts.payload;
     CURL *easy = transfer->easy;
     const struct webhook_envelope envelope = {
-        .signature = signatures_find(transfer->settings_->signatures, timer->texts.tenant),
+        .signature = webhook_signature_of(transfer->settings_, delivery),
         .issuer = transfer->settings_->issuer,
         .bearer = named_bearer_of(delivery),
         .audience = named_audience_of(delivery),

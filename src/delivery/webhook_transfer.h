@@ -62,6 +62,15 @@ struct webhook_settings {
     struct webhook_generation *generations;
 };
 
+/* Returns what signs the delivery: secrets of its named target, or else of its tenant. */
+static inline struct signature *webhook_signature_of(const struct webhook_settings *settings,
+                                                     const struct delivery *delivery)
+{
+    struct signature *own = named_signature_of(delivery);
+
+    return own ? own : signatures_find(settings->signatures, delivery->timer->texts.tenant);
+}
+
 struct webhook_transfer {
     struct list link; /* list of whoever holds the transfer */
     CURL *easy;       /* handle; the caller adds it to a multi handle between begin and end */

@@ -9,6 +9,7 @@ import http.server
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness
 from daemon_case import TokensCase, bearer
+from named_targets_test import KEY_1, KEY_2, NamedCase
 
 SHARED, SHOP, SHOP_NEXT, RIVAL = ("whsec_" + base64.b64encode(bytes([letter]) * 32).decode() for letter in b"asnr")
 # SubjectPublicKeyInfo of Ed25519 (RFC 8410), which the 32 bytes of the key follow.
@@ -128,6 +130,63 @@ class SigningTest(TokensCase):
                                    self.path("key"), "-in", self.path("text"), "-sigfile", self.path("signature")],
                                   capture_output=True, check=False)
             self.assertEqual(done.returncode, wanted, done)
+
+
+class NamedSigningTest(NamedCase):
+    """Secrets of a named target, beside a shared one."""
+
+    def start(self, *flags, **how):
+        return super().start("--webhook-secret", SHARED, *flags, **how)
+
+    def signers(self, target="billing:/x"):
+        before = len(self.receiver.seen)
+        self.create(target)
+        _, _, headers, body = self.receiver.wait(before + 1)
+        found = [secret for secret in (SHARED, SHOP, SHOP_NEXT, RIVAL) if signed_by(secret, headers, body)]
+        self.assertEqual(len(headers["webhook-signature"].split(" ")), len(found), headers)
+        return found
+
+    # proves: named-target-signing
+    def test_a_named_target_has_its_own_secrets(self):
+        """Two at a time; a PUT without them keeps them, over kill -9 and another key too; null ends them."""
+        self.define(name="plain")
+        shown = self.define(signing=SHOP)[1]
+        self.assertEqual(shown["signing"], {"set": True, "since": shown["changed"]})
+        self.assertEqual(self.signers(), [SHOP])
+        self.assertEqual(self.signers("plain:/x"), [SHARED])
+        self.assertEqual(self.signers(self.receiver.url), [SHARED])
+        self.define(200, signing=f"{SHOP_NEXT} {SHOP}")
+        self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
+        self.define(200, signing={"set": True})
+        self.define(200, auth={"kind": "bearer", "token": "t0ken"})
+        self.daemon.signal(signal.SIGKILL)
+        self.keys = [KEY_2, KEY_1]
+        self.daemon = self.start()
+        self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
+        self.assertEqual(self.call(200, "POST", "/v1/named-targets/reseal")[1], {"sealed": 1})
+        self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
+        answer = json.dumps(self.call(200, "GET", "/v1/named-targets")[1])
+        for secret in (SHOP, SHOP_NEXT):
+            self.assertNotIn(secret[6:], answer)
+            self.assertNotIn(secret[6:], self.daemon.output())
+        self.define(200, signing=None)
+        self.assertEqual(self.signers(), [SHARED])
+
+    # proves: named-target-signing, named-target-signing-bytes (at), named-target-signing-bytes (beyond)
+    def test_what_is_no_secret(self):
+        for secret in ("whsec_short", "hush", "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=", f"{SHOP} {RIVAL} {SHARED}",
+                       RIVAL + " " * (513 - len(RIVAL)), "", 1):
+            self.refuse("#/signing", signing=secret)
+        self.define(signing=RIVAL + " " * (511 - len(RIVAL)) + " ")
+        self.define(200, signing=None)
+        with open(os.path.join(self.secrets, "signing"), "w", encoding="utf-8") as file:
+            file.write(f"{RIVAL}\n{SHOP}\n")
+        self.define(200, signing={"secret_ref": "file:signing"})
+        self.assertEqual(self.signers(), [SHOP, RIVAL])
+        with open(os.path.join(self.secrets, "signing"), "w", encoding="utf-8") as file:
+            file.write("whsec_hush\n")
+        timer = self.create(retry={"max_attempts": 1})
+        self.wait_for_words(timer, "named target billing: secret 1 is not")
 
 
 if __name__ == "__main__":
