@@ -153,6 +153,8 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.NamedTarget(ctx, a.Name)
 	case "named_target_set":
 		return c.SetNamedTarget(ctx, a.Name, a.Definition, a.IfVersion)
+	case "named_target_rotate":
+		return c.RotateNamedTarget(ctx, a.Name, a.Definition)
 	case "named_target_remove":
 		return c.RemoveNamedTarget(ctx, a.Name, a.IfVersion)
 	case "named_targets_reseal":

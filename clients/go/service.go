@@ -250,6 +250,19 @@ func (c *Client) SetNamedTarget(ctx context.Context, name string, definition any
 	return target, err
 }
 
+// RotateNamedTarget replaces the secrets that sign the webhooks of a named target: "signing". Those of before sign
+// too for the time of "overlap".
+func (c *Client) RotateNamedTarget(ctx context.Context, name string, rotation any) (map[string]any, error) {
+	call, err := withJSON("POST", "/v1/named-targets/"+url.PathEscape(name)+"/rotate", rotation)
+	if err != nil {
+		return nil, err
+	}
+	call.isOnce = true
+	var target map[string]any
+	err = c.send(ctx, call, &target)
+	return target, err
+}
+
 // RemoveNamedTarget removes a named target, if it has the version, or, with 0, any. Attempts of its timers fail
 // until it is defined again.
 func (c *Client) RemoveNamedTarget(ctx context.Context, name string, ifVersion int64) (map[string]any, error) {

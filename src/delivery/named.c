@@ -4,6 +4,7 @@
 #include "base/json_write.h"
 #include "delivery/seal.h"
 #include "delivery/webhook_request.h"
+#include "sys/clock.h"
 #include "sys/files.h"
 
 #include <limits.h>
@@ -315,11 +316,11 @@ static enum error_code named_make(const struct timer *timer, const struct named_
     return target_parse(sent->timer.texts.target, &sent->timer.target, ret_error);
 }
 
-/* Opens the signing secrets of the target. */
-static enum error_code named_read_signature(struct named *named, const struct definition *row,
-                                            const struct named_target *target,
-                                            struct signature **ret_signature,
-                                            struct error *ret_error)
+/* Adds the signing secrets at this index of the target. Those of before that find no place beside
+ * the new ones are left out. */
+static enum error_code named_add_signature(struct named *named, const struct definition *row,
+                                           const struct named_target *target, int index,
+                                           struct signature **signature, struct error *ret_error)
 {
     struct buffer text;
     struct bytes rest, secret;
@@ -328,13 +329,30 @@ static enum error_code named_read_signature(struct named *named, const struct de
     /* reserved, so that no secret is left behind where the buffer was before it grew */
     if (!buffer_reserve(&text, 2 * SEAL_PLAIN_BYTES_MAX))
         return ERROR_NO_MEMORY;
-    enum error_code code = named_append_value(named, row, target, NAMED_SIGNING, &text, ret_error);
+    enum error_code code = named_append_value(named, row, target, index, &text, ret_error);
     rest = buffer_bytes(&text);
-    while (!code && signature_next_secret(&rest, &secret))
-        code = signature_add(ret_signature, secret, ret_error);
+    while (!code && signature_next_secret(&rest, &secret)) {
+        code = signature_add(signature, secret, ret_error);
+        if (code == ERROR_INVALID && index == NAMED_BEFORE)
+            code = ERROR_NONE;
+    }
+    seal_wipe(&text);
+    return code;
+}
+
+static enum error_code named_read_signature(struct named *named, const struct definition *row,
+                                            const struct named_target *target,
+                                            struct signature **ret_signature,
+                                            struct error *ret_error)
+{
+    const struct named_value *before = &target->values[NAMED_BEFORE];
+    enum error_code code =
+        named_add_signature(named, row, target, NAMED_SIGNING, ret_signature, ret_error);
+
     if (!code && !*ret_signature)
         code = error_set(ret_error, ERROR_INVALID, "its signing secret is empty");
-    seal_wipe(&text);
+    if (!code && named_value_is_set(before) && wall_machine_now_us() / 1000 < before->until.ms)
+        code = named_add_signature(named, row, target, NAMED_BEFORE, ret_signature, ret_error);
     return code;
 }
 
@@ -489,8 +507,10 @@ static enum error_code named_keep(struct named_target *target, const struct name
     const bool is_same_host = last && named_has_same_addresses(target, last);
 
     /* signing secrets are not sent, so they stay wherever the target goes */
-    if (last && !target->has_no_signing && !named_value_is_set(&target->values[NAMED_SIGNING]))
+    if (last && !target->has_no_signing && !named_value_is_set(&target->values[NAMED_SIGNING])) {
         target->values[NAMED_SIGNING] = last->values[NAMED_SIGNING];
+        target->values[NAMED_BEFORE] = last->values[NAMED_BEFORE];
+    }
     for (int i = 0; target->auth && target->auth->fields[i].name; i++) {
         const struct named_auth_field *field = &target->auth->fields[i];
 
@@ -577,6 +597,32 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
         buffer_deinit(&rooms[i]);
     if (has_last)
         named_target_deinit(&before);
+    return code;
+}
+
+enum error_code named_rotate(struct named *named, const struct definition *row, struct wall now,
+                             const struct named_target *rotation, uint64_t overlap_ms,
+                             struct buffer *out, struct named_fault *ret_fault)
+{
+    struct buffer rooms[NAMED_VALUES_MAX] = {{0}};
+    struct named_target target;
+    enum error_code code = named_target_parse(row->value, NAMED_STORED, &target, ret_fault);
+
+    if (code)
+        return code;
+    target.values[NAMED_BEFORE] = (struct named_value){.text = {NULL, 0}};
+    if (overlap_ms) {
+        target.values[NAMED_BEFORE] = target.values[NAMED_SIGNING];
+        target.values[NAMED_BEFORE].until =
+            (struct wall){wall_machine_now_us() / 1000 + overlap_ms};
+    }
+    target.values[NAMED_SIGNING] = rotation->values[NAMED_SIGNING];
+    code = named_seal_all(named, row->tenant, definition_name(row), now, &target, rooms, ret_fault);
+    if (!code)
+        code = named_write(&target, out);
+    for (int i = 0; i < NAMED_VALUES_MAX; i++)
+        buffer_deinit(&rooms[i]);
+    named_target_deinit(&target);
     return code;
 }
 

@@ -86,6 +86,12 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
                             struct wall now, struct named_target *target, struct bytes last,
                             struct buffer *out, struct named_fault *ret_fault);
 
+/* Makes the stored form of the definition with the signing secrets of the rotation. Those of before
+ * sign too for `overlap_ms`. ERROR_INVALID with the place. */
+enum error_code named_rotate(struct named *named, const struct definition *row, struct wall now,
+                             const struct named_target *rotation, uint64_t overlap_ms,
+                             struct buffer *out, struct named_fault *ret_fault);
+
 /* Appends the stored form with all secrets sealed by the first key. `ret_has_changed` is false if
  * they are. */
 enum error_code named_reseal(struct named *named, const struct definition *row, struct buffer *out,

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/json_write.h"
+#include "calendar/duration.h"
 #include "calendar/rfc3339.h"
 #include "delivery/seal.h"
 #include "delivery/signature.h"
@@ -22,7 +23,7 @@ static const struct named_auth_field named_signing_field = {
 
 const struct named_auth_field *named_target_field(const struct named_target *target, int index)
 {
-    if (index == NAMED_SIGNING)
+    if (index >= NAMED_SIGNING)
         return named_value_is_set(&target->values[index]) ? &named_signing_field : NULL;
     for (int i = 0; target->auth && target->auth->fields[i].name; i++)
         if (i == index)
@@ -32,12 +33,12 @@ const struct named_auth_field *named_target_field(const struct named_target *tar
 
 const char *named_target_kind(const struct named_target *target, int index)
 {
-    return index == NAMED_SIGNING ? "signing" : target->auth->kind;
+    return index >= NAMED_SIGNING ? "signing" : target->auth->kind;
 }
 
 const char *named_target_place(int index)
 {
-    return index == NAMED_SIGNING ? "#/" : "#/auth/";
+    return index >= NAMED_SIGNING ? "#/" : "#/auth/";
 }
 
 /* ---- reading ---- */
@@ -224,6 +225,9 @@ static enum error_code named_read_secret_member(struct named_reader *reader, str
     if (is_stored && bytes_equal(name, BYTES("since")) && json_peek(json) == JSON_NUMBER &&
         json_read_number(json, &number) && json_number_u64(number, &value->since.ms) == JSON_U64_OK)
         return ERROR_NONE;
+    if (is_stored && bytes_equal(name, BYTES("until")) && json_peek(json) == JSON_NUMBER &&
+        json_read_number(json, &number) && json_number_u64(number, &value->until.ms) == JSON_U64_OK)
+        return ERROR_NONE;
     if (!is_stored && (bytes_equal(name, BYTES("set")) || bytes_equal(name, BYTES("since")))) {
         json_skip(json, NULL); /* as it is shown: the secret stays */
         return ERROR_NONE;
@@ -318,6 +322,15 @@ static enum error_code named_read_signing(struct named_reader *reader)
     return code == ERROR_INVALID ? named_wrong(reader, "#/signing", "", error.text) : code;
 }
 
+/* A client may send it as it is shown: it stays while the secrets stay. */
+static enum error_code named_read_before(struct named_reader *reader)
+{
+    if (reader->form == NAMED_STORED)
+        return named_read_field(reader, NAMED_BEFORE, &named_signing_field);
+    json_skip(&reader->json, NULL);
+    return ERROR_NONE;
+}
+
 /* Checks what several members say together. */
 static enum error_code named_check_members(struct named_reader *reader)
 {
@@ -346,8 +359,13 @@ static const struct named_member {
     const char *name;
     enum error_code (*read)(struct named_reader *reader);
 } named_members[] = {
-    {"url", named_read_url},   {"method", named_read_method}, {"headers", named_read_headers},
-    {"auth", named_read_auth}, {"ca", named_read_ca},         {"signing", named_read_signing},
+    {"url", named_read_url},
+    {"method", named_read_method},
+    {"headers", named_read_headers},
+    {"auth", named_read_auth},
+    {"ca", named_read_ca},
+    {"signing", named_read_signing},
+    {"signing_before", named_read_before},
 };
 
 static enum error_code named_read_member(struct named_reader *reader, struct bytes name)
@@ -392,6 +410,62 @@ enum error_code named_target_parse(struct bytes json, enum named_form form,
     return code;
 }
 
+static enum error_code named_read_overlap(struct named_reader *reader, uint64_t *ret_overlap_ms)
+{
+    struct bytes text;
+    struct error error;
+    enum error_code code = named_read_text(reader, "#/overlap", DURATION_TEXT_SIZE, &text);
+
+    if (code)
+        return code;
+    if (duration_parse(text, ret_overlap_ms, &error))
+        return named_wrong(reader, "#/overlap", "", error.text);
+    return *ret_overlap_ms <= NAMED_OVERLAP_MS_MAX
+               ? ERROR_NONE
+               : named_wrong(reader, "#/overlap", "", "It must be 0s to 30d");
+}
+
+static enum error_code named_read_rotation(struct named_reader *reader, uint64_t *ret_overlap_ms)
+{
+    enum error_code code = ERROR_NONE;
+    struct json_string name;
+
+    if (json_peek(&reader->json) != JSON_OBJECT || !json_enter_object(&reader->json))
+        return named_wrong(reader, "", "", "It must be an object");
+    while (!code && json_next_member(&reader->json, &name)) {
+        if (bytes_equal(name.raw, BYTES("signing")))
+            code = named_read_signing(reader);
+        else if (bytes_equal(name.raw, BYTES("overlap")))
+            code = named_read_overlap(reader, ret_overlap_ms);
+        else
+            code = named_wrong(reader, "", "", "It has a member that a rotation does not have");
+    }
+    if (json_error(&reader->json) || (!code && !json_finish(&reader->json)))
+        return named_wrong(reader, "", "", json_error(&reader->json));
+    if (!code && !named_value_is_set(&reader->target->values[NAMED_SIGNING]))
+        return named_wrong(reader, "#/signing", "", "It is missing");
+    return code;
+}
+
+enum error_code named_rotation_parse(struct bytes json, struct named_target *ret_target,
+                                     uint64_t *ret_overlap_ms, struct named_fault *ret_fault)
+{
+    struct named_target target = {.auth = NULL};
+    struct named_reader reader = {.form = NAMED_SENT, .target = &target, .fault = ret_fault};
+
+    *ret_fault = (struct named_fault){.reason = ""};
+    *ret_overlap_ms = 0;
+    if (!buffer_reserve(&target.room_, 2 * json.size + 1))
+        return ERROR_NO_MEMORY;
+    json_reader_init(&reader.json, json);
+    const enum error_code code = named_read_rotation(&reader, ret_overlap_ms);
+    if (code)
+        seal_wipe(&target.room_);
+    else
+        *ret_target = target;
+    return code;
+}
+
 void named_target_deinit(struct named_target *target)
 {
     seal_wipe(&target->room_);
@@ -422,6 +496,10 @@ static void named_put_secret(const struct named_value *value, const char *name,
         json_put_number(out, "since", value->since.ms);
     else if (value->sealed.size)
         rfc3339_put(out, "since", value->since);
+    if (value->until.ms && view == NAMED_VIEW_STORED)
+        json_put_number(out, "until", value->until.ms);
+    else if (value->until.ms)
+        rfc3339_put(out, "until", value->until);
     json_close(out, '}');
 }
 
@@ -459,4 +537,6 @@ void named_target_put(const struct named_target *target, enum named_view view, s
     json_put_some(out, "ca", target->ca);
     if (named_value_is_set(&target->values[NAMED_SIGNING]))
         named_put_secret(&target->values[NAMED_SIGNING], "signing", view, out);
+    if (named_value_is_set(&target->values[NAMED_BEFORE]))
+        named_put_secret(&target->values[NAMED_BEFORE], "signing_before", view, out);
 }

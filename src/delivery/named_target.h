@@ -26,9 +26,13 @@
 #define NAMED_HEADERS_SIZE_MAX 4096
 #define NAMED_CA_SIZE_MAX      32768
 
-/* Index of the signing secrets, after the fields of authentication. */
+/* Indices of the signing secrets, and of those before them, which a rotation still uses for a
+ * while; after the fields of authentication. */
 #define NAMED_SIGNING    NAMED_FIELDS_MAX
-#define NAMED_VALUES_MAX (NAMED_FIELDS_MAX + 1)
+#define NAMED_BEFORE     (NAMED_FIELDS_MAX + 1)
+#define NAMED_VALUES_MAX (NAMED_FIELDS_MAX + 2)
+
+#define NAMED_OVERLAP_MS_MAX UINT64_C(2592000000) /* 30 days */
 
 #define NAMED_SIGNING_SIZE_MAX 512 /* maximum of bytes of the signing secrets: four, and spaces */
 
@@ -40,13 +44,14 @@ struct named_value {
     struct bytes ref;    /* "env:NAME" or "file:PATH" */
     struct bytes sealed; /* seal.h */
     struct wall since;   /* time at which the secret was set */
+    struct wall until;   /* of NAMED_BEFORE: time from which it signs no longer */
 };
 
 struct named_target {
     struct bytes url, method, ca;  /* empty method: POST; empty ca: the authorities of the daemon */
     struct bytes headers;          /* "name: value\n" each */
     const struct named_auth *auth; /* NULL for none */
-    struct named_value values[NAMED_VALUES_MAX]; /* of the fields, and at NAMED_SIGNING */
+    struct named_value values[NAMED_VALUES_MAX]; /* of the fields, and of signing */
     bool has_no_signing;                         /* "signing": null, which ends it */
     struct buffer room_;
 };
@@ -61,10 +66,14 @@ enum error_code named_target_parse(struct bytes json, enum named_form form,
                                    struct named_target *ret_target, struct named_fault *ret_fault);
 void named_target_deinit(struct named_target *target);
 
+/* Parses the body of a rotation: {"signing": SECRET, "overlap": DURATION}. */
+enum error_code named_rotation_parse(struct bytes json, struct named_target *ret_target,
+                                     uint64_t *ret_overlap_ms, struct named_fault *ret_fault);
+
 /* Returns the field of a value; NULL if the target has none with this index. */
 const struct named_auth_field *named_target_field(const struct named_target *target, int index);
 
-/* Returns what the secrets of a value are bound to, beside the field: the kind of authentication. */
+/* Returns what a value's secret is bound to beside its field: the kind of authentication. */
 const char *named_target_kind(const struct named_target *target, int index);
 
 /* Returns where the value stands in the definition, such as "#/auth/". */

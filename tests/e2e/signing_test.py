@@ -54,6 +54,7 @@ class SigningTest(TokensCase):
             self.token(name, name)
         self.write_tokens()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None
         self.server.arrivals = queue.Queue()
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.addCleanup(self.server.server_close)
@@ -171,6 +172,50 @@ class NamedSigningTest(NamedCase):
             self.assertNotIn(secret[6:], self.daemon.output())
         self.define(200, signing=None)
         self.assertEqual(self.signers(), [SHARED])
+
+    def rotate(self, expected=200, headers=None, **body):
+        return self.call(expected, "POST", "/v1/named-targets/billing/rotate", body, headers)
+
+    # proves: named-target-rotate
+    def test_a_rotation_overlaps(self):
+        """The secret of before signs until the overlap is over, over kill -9 and changes of the definition; another rotation ends
+        it, and so does one without overlap."""
+        self.rotate(404, signing=SHOP)
+        fields, _ = self.define(signing=SHOP)
+        self.rotate(412, {"If-Match": '"7"'}, signing=SHOP_NEXT)
+        fields, shown = self.rotate(200, {"If-Match": fields["ETag"]}, signing=SHOP_NEXT, overlap="1h")
+        self.assertEqual(fields["ETag"], f'"{shown["version"]}"')
+        self.assertGreater(shown["signing_before"]["until"], shown["changed"])
+        self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
+        self.call(200, "PUT", "/v1/named-targets/billing",
+                  {name: value for name, value in shown.items() if name not in ("name", "version", "changed")})
+        self.daemon.signal(signal.SIGKILL)
+        self.daemon = self.start()
+        self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
+        self.rotate(signing=RIVAL, overlap="1h")
+        self.assertEqual(self.signers(), [SHOP_NEXT, RIVAL])
+        shown = self.rotate(signing=SHOP)[1]
+        self.assertNotIn("signing_before", shown)
+        self.assertEqual(self.signers(), [SHOP])
+        self.rotate(signing=SHOP_NEXT, overlap="2s")
+        self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
+        harness.wait_until(lambda: self.signers() == [SHOP_NEXT], 20, "the end of the overlap")
+        self.rotate(signing=f"{SHOP} {RIVAL}", overlap="1h")  # two new ones leave no place for the old one
+        self.assertEqual(self.signers(), [SHOP, RIVAL])
+
+    # proves: named-target-rotate, named-target-overlap (at), named-target-overlap (beyond)
+    def test_rotations_that_are_refused(self):
+        self.define(signing=SHOP)
+        for pointer, body in (("#/signing", {}), ("#/signing", {"signing": None}), ("#/signing", {"signing": "hush"}),
+                              ("#/overlap", {"signing": SHOP_NEXT, "overlap": "x"}),
+                              ("#/overlap", {"signing": SHOP_NEXT, "overlap": 5}),
+                              ("#/overlap", {"signing": SHOP_NEXT, "overlap": "30d1ms"}),
+                              ("", {"signing": SHOP_NEXT, "more": 1})):
+            problem = self.rotate(422, **body)[1]
+            self.assertEqual([each["pointer"] for each in problem.get("errors", [{"pointer": ""}])], [pointer], problem)
+        self.assertEqual(self.signers(), [SHOP])
+        self.rotate(signing=SHOP_NEXT, overlap="30d")
+        self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
 
     # proves: named-target-signing, named-target-signing-bytes (at), named-target-signing-bytes (beyond)
     def test_what_is_no_secret(self):

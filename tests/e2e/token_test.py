@@ -96,6 +96,7 @@ class TokenTest(TokensCase):
             self.token(name, name)
         self.write_tokens()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None
         self.server.arrivals = queue.Queue()
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.addCleanup(self.server.server_close)

@@ -131,6 +131,7 @@ class Contract(unittest.TestCase):
              "dead_delete_one": "delete_dead_letter", "queue_pause": "pause_queue", "queue_resume": "resume_queue",
              "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
              "named_target_get": "named_target", "named_target_set": "set_named_target",
+             "named_target_rotate": "rotate_named_target",
              "named_target_remove": "remove_named_target", "named_targets_reseal": "reseal_named_targets",
              "cluster_drain": "drain_node", "cluster_undrain": "undrain_node",
              "maintenance_begin": "begin_maintenance", "maintenance_end": "end_maintenance"}

@@ -549,6 +549,11 @@ export class Client {
     return this.#json("PUT", `/v1/named-targets/${encodeURIComponent(name)}`, definition, condition(options.ifVersion));
   }
 
+  /** Replaces the secrets that sign its webhooks: `signing`. Those of before sign too for the time of `overlap`. */
+  rotateNamedTarget(name: string, rotation: Figures): Promise<Figures> {
+    return this.#json("POST", `/v1/named-targets/${encodeURIComponent(name)}/rotate`, rotation, {isOnce: true});
+  }
+
   /** From now on attempts of its timers fail, until it is defined again. */
   removeNamedTarget(name: string, options: {ifVersion?: number} = {}): Promise<Figures> {
     return this.#send({...condition(options.ifVersion), method: "DELETE",

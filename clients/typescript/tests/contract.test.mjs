@@ -93,6 +93,7 @@ const calls = {
   named_targets: () => client.namedTargets(),
   named_target_get: ({name}) => client.namedTarget(name),
   named_target_set: ({name, definition, if_version}) => client.setNamedTarget(name, definition, {ifVersion: if_version}),
+  named_target_rotate: ({name, definition}) => client.rotateNamedTarget(name, definition),
   named_target_remove: ({name}) => client.removeNamedTarget(name),
   named_targets_reseal: () => client.resealNamedTargets(),
   stats: () => client.stats(),

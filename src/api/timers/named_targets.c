@@ -250,6 +250,48 @@ void named_targets_set(struct call *call)
     node_hold(call->api->options.node, &named->node);
 }
 
+/* Makes the stored form with the secrets of the body. ERROR_NOT_FOUND if there is no target. */
+static enum error_code named_targets_turn(struct call *call, struct named_call *named,
+                                          struct named_fault *ret_fault)
+{
+    struct definitions *definitions = node_definitions(call->api->options.node);
+    const struct definition *row = named_targets_find(call, definitions);
+    struct named_target rotation;
+    uint64_t overlap_ms;
+    enum error_code code =
+        named_rotation_parse(buffer_bytes(&call->body), &rotation, &overlap_ms, ret_fault);
+
+    if (!code) {
+        code = row ? named_rotate(node_named(call->api->options.node), row, named->node.at,
+                                  &rotation, overlap_ms, &named->value, ret_fault)
+                   : ERROR_NOT_FOUND;
+        named_target_deinit(&rotation);
+    }
+    if (row && named->if_version == NODE_ANY_VERSION)
+        named->node.definition.version = row->version;
+    definitions_leave(definitions);
+    return code;
+}
+
+void named_targets_rotate(struct call *call)
+{
+    struct named_call *named = call->state;
+    struct named_fault fault = {.reason = ""};
+    const enum error_code code = named_targets_turn(call, named, &fault);
+
+    if (code == ERROR_NOT_FOUND) {
+        call_answer_error(call, code, "There is no named target of this name");
+        return;
+    }
+    if (code) {
+        named_targets_refuse(call, code, &fault);
+        return;
+    }
+    named->node.kind = NODE_HOLD_DEFINE;
+    named->node.definition.value = buffer_bytes(&named->value);
+    node_hold(call->api->options.node, &named->node);
+}
+
 void named_targets_remove_begin(struct call *call)
 {
     named_targets_begin(call);

@@ -206,6 +206,12 @@ def named_target(method: str, name: str, given: Optional[Fields] = None, if_vers
     return call
 
 
+def rotate_named_target(name: str, given: Fields) -> Call[Json]:
+    call = ask("POST", f"/v1/named-targets/{quote(name, safe='')}/rotate", given)
+    call.is_repeatable = False  # a second one would end the secrets of before
+    return call
+
+
 def queue(name: str) -> Call[Json]:
     return ask("GET", f"/v1/queues/{quote(name, safe='')}")
 

@@ -338,6 +338,10 @@ class Client:
         """Defines it, or replaces its definition: `url`, `method`, `headers`, `auth`, `ca`. Secrets left out stay."""
         return self._send(_calls.named_target("PUT", name, dict(definition), if_version))
 
+    def rotate_named_target(self, name: str, rotation: Mapping[str, Any]) -> Json:
+        """Replaces the secrets that sign its webhooks: `signing`. Those of before sign too for the time of `overlap`."""
+        return self._send(_calls.rotate_named_target(name, dict(rotation)))
+
     def remove_named_target(self, name: str, *, if_version: Optional[int] = None) -> Json:
         """From now on attempts of its timers fail, until it is defined again."""
         return self._send(_calls.named_target("DELETE", name, None, if_version))

@@ -628,6 +628,13 @@ public final class Client {
         return transport.tree(new Call("PUT", namedTargetPath(name)).json(definition).onlyVersion(ifVersion));
     }
 
+    /** Replaces the secrets that sign its webhooks: signing. Those of before sign too for the time of overlap. */
+    public JsonNode rotateNamedTarget(String name, Object rotation) {
+        Call call = new Call("POST", namedTargetPath(name) + "/rotate").json(rotation);
+        call.isRepeatable = false; // a second one would end the secrets of before
+        return transport.tree(call);
+    }
+
     /** From now on attempts of its timers fail, until it is defined again. */
     public JsonNode removeNamedTarget(String name, Long ifVersion) {
         return transport.tree(new Call("DELETE", namedTargetPath(name)).onlyVersion(ifVersion));
