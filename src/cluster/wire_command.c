@@ -27,7 +27,7 @@ _Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
 _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
                    SURVEY_WORKERS == 3 && SURVEY_TENANTS == 4 && SURVEY_FAILURES == 5 &&
                    SURVEY_STATS == 6 && SURVEY_LIVE == 7 && SURVEY_DELIVERIES == 8 &&
-                   SURVEY_HELD == 9,
+                   SURVEY_HELD == 9 && SURVEY_FLOWS == 10,
                "kinds of a survey are sent as numbers");
 _Static_assert(PATCH_FLOW == 1 << 11, "fields of a patch are sent as bits");
 
@@ -346,7 +346,7 @@ static void wire_walk_survey_asked(struct wire_walk *walk, struct command *comma
     struct survey *survey = command->survey;
     if (!survey)
         return;
-    WIRE_BELOW(walk, survey->kind, 1, SURVEY_HELD + 1);
+    WIRE_BELOW(walk, survey->kind, 1, SURVEY_FLOWS + 1);
     wire_walk_text(walk, &survey->queue, WIRE_TEXT_SIZE_MAX);
     WIRE_BELOW(walk, survey->items_max, 4, WIRE_COUNT_MAX + 1);
     if (walk->from)

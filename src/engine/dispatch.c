@@ -362,6 +362,14 @@ static bool dispatch_begin_apart(struct engine *engine, struct dispatch_queue *q
     return true;
 }
 
+/* Removes a timer from its queue; that may free the queue. */
+static void dispatch_take_out(struct engine *engine, struct dispatch_queue *queue,
+                              struct entry *entry)
+{
+    dispatch_count_out(engine, queue, entry);
+    dispatch_queue_update(engine, queue);
+}
+
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
                       struct delivery **ret_delivery)
 {
@@ -379,8 +387,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
         return true;
     }
     if (firing != OUTCOME_FIRES && firing != OUTCOME_APART) {
-        dispatch_count_out(engine, queue, entry);
-        dispatch_queue_update(engine, queue);
+        dispatch_take_out(engine, queue, entry);
         if (firing == OUTCOME_WAITS)
             outcome_waits(engine, entry);
         else if (firing == OUTCOME_MOVES)
@@ -394,8 +401,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     }
     dispatch_date_failure(engine, queue, timer, due);
     if (outcome_is_abandoned(engine, timer, queue->failing_since)) {
-        dispatch_count_out(engine, queue, entry);
-        dispatch_queue_update(engine, queue);
+        dispatch_take_out(engine, queue, entry);
         outcome_abandoned(engine, entry);
         *ret_delivery = NULL;
         return true;
@@ -405,14 +411,11 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     if (!delivery)
         return false;
     assert(due.ms <= engine->now.ms); /* a timer is never early */
-    if (timer->texts.flow.size) {
-        const enum lanes_answer answer = lanes_admit(engine, queue, entry);
-
-        if (answer != LANES_STARTS) {
-            free(delivery);
-            *ret_delivery = NULL;
-            return answer == LANES_WAITS;
-        }
+    const enum lanes_answer answer = lanes_admit(engine, queue, entry);
+    if (answer != LANES_STARTS) {
+        free(delivery);
+        *ret_delivery = NULL;
+        return answer == LANES_WAITS;
     }
     delivery->row_due = timer->due;
     if (due.ms != timer->due.ms)

@@ -136,15 +136,11 @@ static uint64_t flows_rate(const struct flow *limits)
 
 struct wall flows_paused_until(const struct engine *engine, const struct timer *timer)
 {
-    char room[sizeof("flow:") + FLOW_KEY_SIZE_MAX] = "flow:";
-    const struct bytes key = flow_key(timer->texts.flow);
-    const size_t start = sizeof("flow:") - 1;
+    const struct target_pause *pause =
+        engine->pauses ? target_pauses_of_flow(engine->pauses, timer->texts.tenant,
+                                               flow_key(timer->texts.flow))
+                       : NULL;
 
-    if (!engine->pauses || engine->pauses->count == 0 || key.size > FLOW_KEY_SIZE_MAX)
-        return (struct wall){0};
-    memcpy(room + start, key.data, key.size);
-    const struct target_pause *pause = target_pauses_find(engine->pauses, timer->texts.tenant,
-                                                          (struct bytes){room, start + key.size});
     return target_pause_is_in_force(pause, engine->now) ? pause->until : (struct wall){0};
 }
 

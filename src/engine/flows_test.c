@@ -217,7 +217,7 @@ static void test_the_flow_is_named_as_the_cause(void **state)
 
 /* A key costs nothing while none of its timers runs or waits, and the number of those that are kept
  * for their rate is limited. */
-/* proves: flow-idle */
+/* proves: flow-idle, flows-idle (at), flows-idle (beyond) */
 static void test_many_keys(void **state)
 {
     enum { KEYS = 1000, MOST = 100 };

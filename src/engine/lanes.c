@@ -5,10 +5,10 @@
  *
  * A timer at the head of its target's queue asks its flow when it could start. If the flow refuses,
  * the timer moves aside to a lane, so that it does not hold up the timers after it. Timers of the
- * same flow and target that become due later join the lane. When the flow has a place again, one lane
- * calls its first timer, and there the timer asks once more. If that target cannot start it now, the
- * called timer waits there without a place, and the next lane calls. So the targets of a flow take
- * turns, each in due order, and one that is paused, or has no worker, holds up no other.
+ * same flow and target that become due later join the lane. When the flow has a place again, one
+ * lane calls its first timer, and there the timer asks once more. If that target cannot start it
+ * now, the called timer waits there without a place, and the next lane calls. So the targets of a
+ * flow take turns, each in due order, and one that is paused, or has no worker, holds up no other.
  *
  * A lane is a dispatch queue: its timers are cancelled, spilled, counted and explained like others.
  */
@@ -39,6 +39,8 @@ enum lanes_answer lanes_admit(struct engine *engine, struct dispatch_queue *queu
 {
     struct dispatch_name name;
 
+    if (entry->timer->texts.flow.size == 0)
+        return LANES_STARTS;
     dispatch_name_of(engine, entry->timer, &name);
     struct dispatch_flow *flow = flows_get(engine->dispatch, name.flow, name.tenant);
     if (!flow)

@@ -67,7 +67,7 @@ static void survey_waiting(struct surveyor *surveyor, const struct dispatch_queu
     assert(queue->kind != DISPATCH_PULLED);
     if (!tenant_owns(surveyor->command, timer))
         return;
-    if (queue->kind == DISPATCH_OVERDUE) {
+    if (queue->kind == DISPATCH_OVERDUE || queue->kind == DISPATCH_LANE) {
         struct dispatch_name name;
 
         dispatch_name_of(surveyor->engine, timer, &name);
@@ -221,6 +221,42 @@ static void survey_held(struct surveyor *surveyor)
     buffer_deinit(&name);
 }
 
+/* ---- flows ---- */
+
+static struct survey_row *survey_flow(struct surveyor *surveyor, const struct timer *timer)
+{
+    const struct bytes text = timer->texts.flow;
+
+    return survey_row_of(surveyor, bytes_hash(0, text), text);
+}
+
+static void survey_flows(struct surveyor *surveyor)
+{
+    const struct engine *engine = surveyor->engine;
+    size_t cursor = 0;
+
+    for (const struct dispatch_queue *lane; (lane = dispatch_next(engine, &cursor));) {
+        if (lane->kind != DISPATCH_LANE || lane->count == 0 ||
+            !tenant_owns(surveyor->command, dispatch_first(lane)->timer))
+            continue;
+        struct survey_row *row = survey_flow(surveyor, dispatch_first(lane)->timer);
+        if (!row)
+            continue;
+        row->ready += lane->count;
+        row->oldest = wall_min(row->oldest, dispatch_first(lane)->timer->due);
+        row->is_spilled |= lane->backlog.scan != 0;
+    }
+    LIST_FOR_EACH (entries_busy(engine->entries), link) {
+        const struct entry *entry = entry_of(link);
+
+        if (!(entry->flags & ENTRY_IS_IN_FLOW) || !tenant_owns(surveyor->command, entry->timer))
+            continue;
+        struct survey_row *row = survey_flow(surveyor, entry->timer);
+        if (row)
+            row->taken++;
+    }
+}
+
 /* All timers of a queue belong to one tenant, except in the queue of overdue timers. So only the
  * first timer of another tenant's queue is examined. */
 static void survey_queues(struct surveyor *surveyor)
@@ -232,7 +268,8 @@ static void survey_queues(struct surveyor *surveyor)
     for (const struct dispatch_queue *queue; (queue = dispatch_next(surveyor->engine, &cursor));) {
         if (!of_targets && queue->kind == DISPATCH_PULLED)
             survey_queue(surveyor, queue);
-        if (!of_targets || queue->kind == DISPATCH_PULLED || list_is_empty(&queue->timers))
+        if (!of_targets || queue->kind == DISPATCH_PULLED || list_is_empty(&queue->timers) ||
+            (queue->kind == DISPATCH_LANE && timer_is_pulled(dispatch_first(queue)->timer)))
             continue;
         if (queue->kind != DISPATCH_OVERDUE && !tenant_owns(command, dispatch_first(queue)->timer))
             continue;
@@ -263,6 +300,8 @@ enum error_code dispatch_survey(struct engine *engine, struct command *command)
     map_init(&surveyor.rows);
     if (survey->kind == SURVEY_HELD)
         survey_held(&surveyor);
+    else if (survey->kind == SURVEY_FLOWS)
+        survey_flows(&surveyor);
     else
         survey_queues(&surveyor);
     map_deinit(&surveyor.rows);

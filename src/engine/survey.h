@@ -44,18 +44,21 @@ enum survey_kind {
     /* of a partition again, of all tenants: a row for each reason for which due timers wait, and
      * each target, named by survey_put_held */
     SURVEY_HELD,
+    /* survey of a partition: a row for each flow and limits of the tenant's timers that wait for it
+     * or run, named by the text of timer/flow.h */
+    SURVEY_FLOWS,
 };
 
 static inline bool survey_is_of_node(enum survey_kind kind)
 {
-    return kind >= SURVEY_WORKERS && kind != SURVEY_LIVE && kind != SURVEY_HELD;
+    return kind >= SURVEY_WORKERS && kind != SURVEY_LIVE && kind < SURVEY_HELD;
 }
 
 /* True if nodes of an earlier version do not know this kind. They refuse a message that has one,
  * which is reported as BAD_REQUEST. */
 static inline bool survey_is_recent(enum survey_kind kind)
 {
-    return kind == SURVEY_DELIVERIES || kind == SURVEY_HELD;
+    return kind >= SURVEY_DELIVERIES;
 }
 
 static inline size_t survey_rows_max(enum survey_kind kind)

@@ -26,7 +26,7 @@ static bool flow_read_number(struct bytes *text, char end, uint64_t max, uint64_
     return true;
 }
 
-static bool flow_is_key(struct bytes key)
+bool flow_key_is_valid(struct bytes key)
 {
     for (size_t i = 0; i < key.size; i++)
         if ((unsigned char)key.data[i] < ' ' || key.data[i] == 0x7f)
@@ -36,7 +36,7 @@ static bool flow_is_key(struct bytes key)
 
 void flow_encode(const struct flow *flow, struct buffer *out)
 {
-    assert(flow_is_key(flow->key) && (flow->concurrency || flow->rate));
+    assert(flow_key_is_valid(flow->key) && (flow->concurrency || flow->rate));
     assert(!flow->rate == !flow->period_ms);
     buffer_append_bytes(out, flow->key);
     buffer_printf(out, "\n%u %u %llu", flow->concurrency, flow->rate,
@@ -53,7 +53,8 @@ bool flow_decode(struct bytes text, struct flow *ret_flow)
     uint64_t concurrency, rate, period_ms;
     const struct bytes key = bytes_cut(&text, '\n');
 
-    if (!flow_is_key(key) || !flow_read_number(&text, ' ', FLOW_CONCURRENCY_MAX, &concurrency) ||
+    if (!flow_key_is_valid(key) ||
+        !flow_read_number(&text, ' ', FLOW_CONCURRENCY_MAX, &concurrency) ||
         !flow_read_number(&text, ' ', FLOW_RATE_MAX, &rate) ||
         !flow_read_number(&text, 0, FLOW_PERIOD_MS_MAX, &period_ms) || (!concurrency && !rate) ||
         (rate ? period_ms < FLOW_PERIOD_MS_MIN : period_ms != 0))

@@ -37,6 +37,9 @@ void flow_encode(const struct flow *flow, struct buffer *out);
 /* Returns false if the text is not one that flow_encode writes. */
 bool flow_decode(struct bytes text, struct flow *ret_flow);
 
+/* True if it has 1 to FLOW_KEY_SIZE_MAX bytes, none of them a control character. */
+bool flow_key_is_valid(struct bytes key);
+
 /* Returns the key of an encoded flow. */
 struct bytes flow_key(struct bytes text);
 

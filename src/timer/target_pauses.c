@@ -2,6 +2,7 @@
 #include "timer/target_pauses.h"
 
 #include "base/utf8.h"
+#include "timer/flow.h"
 #include "timer/queue_target.h"
 
 #include <assert.h>
@@ -101,6 +102,28 @@ enum error_code target_pause_parse_name(struct bytes text, char room[TARGET_PAUS
     return ERROR_NONE;
 }
 
+/* Scheme of the names of flows. */
+#define TARGET_PAUSE_FLOW "flow:"
+
+struct bytes target_pause_flow(struct bytes name)
+{
+    const size_t size = sizeof(TARGET_PAUSE_FLOW) - 1;
+
+    if (!bytes_has_prefix(name, BYTES(TARGET_PAUSE_FLOW)))
+        return (struct bytes){0};
+    return (struct bytes){name.data + size, name.size - size};
+}
+
+struct bytes target_pause_name_flow(struct bytes key, char room[TARGET_PAUSE_NAME_SIZE_MAX])
+{
+    const size_t size = sizeof(TARGET_PAUSE_FLOW) - 1;
+
+    assert(key.size <= FLOW_KEY_SIZE_MAX);
+    memcpy(room, TARGET_PAUSE_FLOW, size);
+    memcpy(room + size, key.data, key.size);
+    return (struct bytes){room, size + key.size};
+}
+
 /* ---- tables ---- */
 
 static_assert(sizeof(struct target_pause) == sizeof(struct named_row) &&
@@ -116,6 +139,8 @@ static bool target_pauses_is_name(struct bytes text)
     struct target target;
     struct bytes name = {0};
 
+    if (bytes_has_prefix(text, BYTES(TARGET_PAUSE_FLOW)))
+        return flow_key_is_valid(target_pause_flow(text));
     if (bytes_has_prefix(text, BYTES("queue:"))) {
         const bool is_queue = !target_parse(text, &target, NULL);
 
@@ -198,6 +223,16 @@ const struct target_pause *target_pauses_find(const struct target_pauses *pauses
                                                         name);
 }
 
+const struct target_pause *target_pauses_of_flow(const struct target_pauses *pauses,
+                                                 struct bytes tenant, struct bytes key)
+{
+    char room[TARGET_PAUSE_NAME_SIZE_MAX];
+
+    if (pauses->count == 0 || key.size == 0 || key.size > FLOW_KEY_SIZE_MAX)
+        return NULL;
+    return target_pauses_find(pauses, tenant, target_pause_name_flow(key, room));
+}
+
 const struct target_pause *target_pauses_of(const struct target_pauses *pauses, struct bytes tenant,
                                             struct bytes text, const struct target *target)
 {
@@ -217,6 +252,17 @@ void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out
 enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **ret_pauses)
 {
     return named_rows_decode(&target_pauses_form, bytes, (struct named_rows **)ret_pauses);
+}
+
+const struct target_pause *target_pauses_of_both(const struct target_pauses *pauses,
+                                                 struct wall now, struct bytes tenant,
+                                                 struct bytes flow, struct bytes text,
+                                                 const struct target *target)
+{
+    const struct target_pause *pause = target_pauses_of_flow(pauses, tenant, flow_key(flow));
+
+    return target_pause_is_in_force(pause, now) ? pause
+                                                : target_pauses_of(pauses, tenant, text, target);
 }
 
 /* ---- the board ---- */

@@ -11,8 +11,9 @@
  *
  * A table never changes: each change makes another one, so a reader that holds one needs no lock.
  *
- * Name       "queue:NAME" of a queue, "http://host" or "https://host:port" of webhooks (in lower
- *            case, without the scheme's own port), the origin of every other target.
+ * Name       "queue:NAME" of a queue, "flow:KEY" of a flow, "http://host" or "https://host:port" of
+ *            webhooks (in lower case, without the scheme's own port), the origin of every other
+ *            target.
  * Time       A pause is in force while the wall clock is before `until`. A change drops those whose
  *            time is over.
  * Errors     TOO_MANY beyond a limit, NO_MEMORY, CORRUPT of bytes that target_pauses_encode did not
@@ -55,6 +56,12 @@ struct target_pauses {
 bool target_pause_name(struct bytes text, const struct target *target,
                        char room[TARGET_PAUSE_NAME_SIZE_MAX], struct bytes *ret_name);
 
+/* Returns the key of the flow whose pause has this name; empty if it is no flow's. */
+struct bytes target_pause_flow(struct bytes name);
+
+/* Writes the name of the pause of a flow to `room`. Its key has at most FLOW_KEY_SIZE_MAX bytes. */
+struct bytes target_pause_name_flow(struct bytes key, char room[TARGET_PAUSE_NAME_SIZE_MAX]);
+
 /* Parses a client's name of a target: an origin without a path (a single / is allowed).
  * ERROR_INVALID has the reason, as a sentence about "it". Queues are also refused, because they are
  * paused by other calls. */
@@ -84,6 +91,17 @@ enum error_code target_pauses_remove(const struct target_pauses *pauses, struct 
 /* Returns the pause, even if its time is over; NULL if there is none. O(log rows). */
 const struct target_pause *target_pauses_find(const struct target_pauses *pauses,
                                               struct bytes tenant, struct bytes name);
+
+/* Returns the pause of a flow; NULL if there is none. */
+const struct target_pause *target_pauses_of_flow(const struct target_pauses *pauses,
+                                                 struct bytes tenant, struct bytes key);
+
+/* Returns the pause in force of a timer's flow, or else that of its target; NULL if there is none.
+ * `flow` is the timer's text of its flow. */
+const struct target_pause *target_pauses_of_both(const struct target_pauses *pauses,
+                                                 struct wall now, struct bytes tenant,
+                                                 struct bytes flow, struct bytes text,
+                                                 const struct target *target);
 
 /* Returns the pause of the target of a timer; NULL if there is none. */
 const struct target_pause *target_pauses_of(const struct target_pauses *pauses, struct bytes tenant,

@@ -9,6 +9,7 @@
 
 #include "api/json/problem.h"
 #include "engine/command.h"
+#include "timer/flow.h"
 #include "timer/schedule.h"
 #include "timer/target_pauses.h"
 
@@ -81,6 +82,9 @@ void timer_json_put_fields(const struct timer *timer, uint64_t fields, struct bu
 
 /* Appends its last firings as the member `runs`, an array, the newest first. */
 void timer_json_put_runs(const struct timer *timer, struct buffer *out);
+
+/* Appends the members of a flow to the open object. */
+void timer_json_put_flow(const struct flow *flow, struct buffer *out);
 
 /* Appends since when, until when and why its queue or its target is paused as the member `paused`,
  * if there is a pause and it is in force. */

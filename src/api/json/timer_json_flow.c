@@ -119,7 +119,7 @@ enum error_code timer_parse_flow(struct timer_parse *parse)
     return code ? code : flow_check(parse);
 }
 
-static void flow_put(struct buffer *out, const struct flow *flow)
+void timer_json_put_flow(const struct flow *flow, struct buffer *out)
 {
     json_put_string(out, "key", flow->key);
     if (flow->concurrency)
@@ -145,6 +145,6 @@ void timer_show_flow(const struct timer *timer, struct buffer *out)
     if (!timer->texts.flow.size || !flow_decode(timer->texts.flow, &flow))
         return;
     json_open(out, "flow", '{');
-    flow_put(out, &flow);
+    timer_json_put_flow(&flow, out);
     json_close(out, '}');
 }

@@ -117,6 +117,7 @@ static void targets_add_paused(struct node_tally *tally, const struct target_pau
     for (size_t i = 0; i < pauses->count; i++)
         if (bytes_equal(pauses->rows[i].tenant, tenant) &&
             !bytes_has_prefix(pauses->rows[i].name, BYTES("queue:")) &&
+            !target_pause_flow(pauses->rows[i].name).size &&
             target_pause_is_in_force(&pauses->rows[i], wall_now()))
             survey_append(&tally->sum, pauses->rows[i].name);
 }

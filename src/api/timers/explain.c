@@ -188,7 +188,8 @@ static void explain_done(struct node_request *request)
         .timer = timer,
         .explained = &command->explained,
         .target = node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
-        .pause = target_pauses_of(pauses, timer->texts.tenant, timer->texts.target, &timer->target),
+        .pause = target_pauses_of_both(pauses, command->explained.now, timer->texts.tenant,
+                                       timer->texts.flow, timer->texts.target, &timer->target),
     };
 
     buffer_init(&body);

@@ -52,7 +52,10 @@ static struct explain_text_test explain_text_test_timer(void)
 static void explain_text_test_is(struct explain_text_test *test, const struct target_pause *pause,
                                  const char *expected)
 {
-    const struct explain_view view = {&test->timer, &test->explained, &test->target, pause};
+    const struct explain_view view = {.timer = &test->timer,
+                                      .explained = &test->explained,
+                                      .target = &test->target,
+                                      .pause = pause};
     struct buffer text;
 
     buffer_init(&text);

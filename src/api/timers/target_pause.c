@@ -1,5 +1,5 @@
 /*
- * target_pause.c - pauses and resumes queues and targets.
+ * target_pause.c - pauses and resumes queues, flows and targets.
  *
  * A pause is answered when it is durable and every partition of this node has seen it: no delivery
  * of them begins after the answer.
@@ -9,6 +9,7 @@
 #include "api/core/scatter.h"
 #include "base/json_write.h"
 #include "sys/clock.h"
+#include "timer/flow.h"
 #include "timer/queue_target.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 /* ---- the name ---- */
 
-/* Subject of a call: the name of a queue or a target, as in the table of pauses. */
+/* Subject of a call: the name of a queue, a flow or a target, as in the table of pauses. */
 struct hold_name {
     char room[TARGET_PAUSE_NAME_SIZE_MAX];
     struct bytes name;  /* name in the table */
@@ -29,6 +30,13 @@ static void hold_name_queue(struct call *call, struct hold_name *ret_name)
                               (int)call->parameter.size, call->parameter.data);
 
     ret_name->name = (struct bytes){ret_name->room, (size_t)size};
+    ret_name->shown = call->parameter;
+}
+
+/* The steps of the routes refuse a longer key. */
+static void hold_name_flow(struct call *call, struct hold_name *ret_name)
+{
+    ret_name->name = target_pause_name_flow(call->parameter, ret_name->room);
     ret_name->shown = call->parameter;
 }
 
@@ -142,6 +150,8 @@ static struct hold_call *target_pause_hold_create(struct call *call, enum node_h
     call->state = hold;
     if (strstr(call->route->path, "/queues/"))
         hold_name_queue(call, &hold->name);
+    else if (strstr(call->route->path, "/flows/"))
+        hold_name_flow(call, &hold->name);
     else if (!hold_name_target(call, &hold->name))
         return NULL;
     hold->node.pause.tenant = caller_tenant(&call->caller);
@@ -224,6 +234,32 @@ void queues_pause(struct call *call)
 void queues_resume(struct call *call)
 {
     target_pause_hold_end(call);
+}
+
+static bool target_pause_refuses_key(struct call *call)
+{
+    const bool is_key = flow_key_is_valid(call->parameter);
+
+    if (!is_key)
+        call_answer_error(call, ERROR_NOT_FOUND, "No flow has this key");
+    return !is_key;
+}
+
+void flows_pause_begin(struct call *call)
+{
+    if (!target_pause_refuses_key(call))
+        target_pause_hold_begin_body(call);
+}
+
+void flows_pause(struct call *call)
+{
+    target_pause_hold_begin(call);
+}
+
+void flows_resume(struct call *call)
+{
+    if (!target_pause_refuses_key(call))
+        target_pause_hold_end(call);
 }
 
 void targets_pause_begin(struct call *call)
