@@ -129,6 +129,12 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.PauseQueue(ctx, a.Queue, pause)
 	case "queue_resume":
 		return c.ResumeQueue(ctx, a.Queue)
+	case "flows":
+		return c.Flows(ctx)
+	case "flow_pause":
+		return c.PauseFlow(ctx, a.Key, pause)
+	case "flow_resume":
+		return c.ResumeFlow(ctx, a.Key)
 	case "targets":
 		return c.Targets(ctx)
 	case "target_pause":

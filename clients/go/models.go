@@ -149,11 +149,20 @@ type Create struct {
 	Retry       *Retry            `json:"retry,omitempty"`
 	Key         string            `json:"key,omitempty"`
 	Watch       []string          `json:"watch,omitempty"`
+	Flow        *Flow             `json:"flow,omitempty"`
 	OnDead      *Report           `json:"on_dead,omitempty"`
 	OnSuccess   *Report           `json:"on_success,omitempty"`
 
 	// IdempotencyKey names the request for later repetitions. The client makes one if it is empty.
 	IdempotencyKey string `json:"-"`
+}
+
+// Flow limits the timers that share its key: how many run at a time, or start in a period.
+type Flow struct {
+	Key         string   `json:"key"`
+	Concurrency int      `json:"concurrency,omitempty"`
+	Rate        any      `json:"rate,omitempty"`   // "10/s", or with m, h, d; or a number in Period
+	Period      Duration `json:"period,omitempty"` // 1s if Rate is a number
 }
 
 // Schedule is how a timer repeats, and what becomes of late firings.

@@ -115,6 +115,21 @@ func (c *Client) ResumeQueue(ctx context.Context, queue string) (*Hold, error) {
 	return c.hold(ctx, "queues", queue, "resume", nil)
 }
 
+// Flows tells which flows have timers that run or wait, and which are paused.
+func (c *Client) Flows(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/flows", nil)
+}
+
+// PauseFlow: no timer of the flow starts before it is resumed.
+func (c *Client) PauseFlow(ctx context.Context, key string, pause Pause) (*Hold, error) {
+	return c.hold(ctx, "flows", key, "pause", pause)
+}
+
+// ResumeFlow ends the pause of a flow.
+func (c *Client) ResumeFlow(ctx context.Context, key string) (*Hold, error) {
+	return c.hold(ctx, "flows", key, "resume", nil)
+}
+
 // Targets tells what goes to each target, and which fail.
 func (c *Client) Targets(ctx context.Context) (*Targets, error) {
 	targets := new(Targets)

@@ -114,6 +114,16 @@ static void overview_show_queues(struct cli *cli, struct bytes answer)
     overview_show(cli, answer, "queues", columns, sizeof(columns) / sizeof(*columns));
 }
 
+static void overview_show_flows(struct cli *cli, struct bytes answer)
+{
+    static const struct overview_column columns[] = {
+        {"FLOW", "key"},      {"RUNNING", "running"}, {"OF", "concurrency"}, {"RATE", "rate"},
+        {"PERIOD", "period"}, {"WAITING", "waiting"}, {"OLDEST", "oldest"},  {"PAUSED", "paused"},
+    };
+
+    overview_show(cli, answer, "flows", columns, sizeof(columns) / sizeof(*columns));
+}
+
 static void overview_show_targets(struct cli *cli, struct bytes answer)
 {
     static const struct overview_column columns[] = {
@@ -215,6 +225,22 @@ enum cli_exit overview_queues(struct cli *cli)
     if (!name && cli->settings.form == CLI_FORM_IDS)
         return lists_ask_and_name(cli, &path, "queues", "name");
     return lists_ask_and_show(cli, &path, name ? lists_show : overview_show_queues);
+}
+
+enum cli_exit overview_flows(struct cli *cli)
+{
+    struct buffer path;
+
+    if (cli->options.argument_count == 2)
+        return overview_act(cli, "/v1/flows/", "pause, resume");
+    if (cli->options.argument_count || cli_flag(cli, CLI_FLAG_NOTE) ||
+        cli_flag(cli, CLI_FLAG_UNTIL))
+        return cli_complain(CLI_EXIT_USAGE, "write: flows, or flows pause|resume KEY");
+    buffer_init(&path);
+    buffer_append_text(&path, "/v1/flows");
+    if (cli->settings.form == CLI_FORM_IDS)
+        return lists_ask_and_name(cli, &path, "flows", "key");
+    return lists_ask_and_show(cli, &path, overview_show_flows);
 }
 
 enum cli_exit overview_targets(struct cli *cli)

@@ -202,6 +202,21 @@ class Overview(CommandLine):
         self.assertRegex(self.run_cli("queues", "jobs").out, r"(?m)^leased +1$")
         self.run_cli("queues", "no/queue", code=NOT_FOUND)
 
+    def test_flows_are_shown_paused_and_resumed(self):
+        for _ in range(3):
+            self.create(target="queue:jobs", after=0, flow={"key": "customer 42", "concurrency": 1})
+        self.ask("lease", "jobs", "--wait", "20s")
+        harness.wait_until(lambda: self.ask("lease", "jobs")[0]["items"] == [] and self.ask("flows")[0]["flows"][0]["waiting"] == 2,
+                           20, "two that wait")
+        head, row = self.run_cli("flows").out.splitlines()
+        self.assertEqual(head.split()[:3], ["FLOW", "RUNNING", "OF"])
+        self.assertEqual(row.split()[:4], ["customer", "42", "1", "1"])
+        self.assertIn("why", self.run_cli("flows", "pause", "customer 42", "--note", "why").out)
+        self.assertIn("why", self.run_cli("flows").out)
+        self.run_cli("flows", "resume", "customer 42")
+        self.assertNotIn("why", self.run_cli("flows").out)
+        self.run_cli("flows", "customer 42", code=2)
+
     def test_targets_show_the_failing_one(self):
         self.create(target="http://127.0.0.1:1/", after=0)
         harness.wait_until(lambda: self.ask("targets")[0]["targets"], 20, "a target that fails")

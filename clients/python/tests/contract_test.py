@@ -129,6 +129,7 @@ class Contract(unittest.TestCase):
 
     NAMES = {"dead_list": "dead", "dead_redrive": "redrive", "dead_delete": "delete_dead",
              "dead_delete_one": "delete_dead_letter", "queue_pause": "pause_queue", "queue_resume": "resume_queue",
+             "flow_pause": "pause_flow", "flow_resume": "resume_flow",
              "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
              "named_target_get": "named_target", "named_target_set": "set_named_target",
              "named_target_rotate": "rotate_named_target",

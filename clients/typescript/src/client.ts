@@ -514,6 +514,22 @@ export class Client {
     return this.#send({method: "POST", path: `/v1/queues/${encodeURIComponent(queue)}/resume`});
   }
 
+  // ---- flows ----
+
+  /** The flows with timers that run or wait, and those that are paused. */
+  flows(): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/flows"});
+  }
+
+  /** No timer of the flow starts before it is resumed, by a call or at `until`. */
+  pauseFlow(key: string, pause: Pause = {}): Promise<Hold> {
+    return this.#json("POST", `/v1/flows/${encodeURIComponent(key)}/pause`, held(pause));
+  }
+
+  resumeFlow(key: string): Promise<Hold> {
+    return this.#send({method: "POST", path: `/v1/flows/${encodeURIComponent(key)}/resume`});
+  }
+
   // ---- targets ----
 
   /** What goes to each target, and which fail. */

@@ -82,6 +82,8 @@ export interface CreateFields extends Schedule {
   key?: string;
   debounce?: Debounce;
   watch?: string[];
+  /** Limits the timers that share its key. `rate` is "10/s", or a number in `period`. */
+  flow?: {key: string; concurrency?: number; rate?: number | string; period?: string | number};
   on_dead?: {target: string};
   on_success?: {target: string};
 }

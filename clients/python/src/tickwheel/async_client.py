@@ -314,6 +314,19 @@ class AsyncClient:
     async def resume_queue(self, queue: str) -> Json:
         return await self._send(_calls.hold("queues", queue, "resume"))
 
+    # ---- flows ----
+
+    async def flows(self) -> Json:
+        """The flows with timers that run or wait, and those that are paused."""
+        return await self._send(_calls.ask("GET", "/v1/flows"))
+
+    async def pause_flow(self, key: str, *, note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        """No timer of the flow starts before it is resumed, by a call or at `until`."""
+        return await self._send(_calls.hold("flows", key, "pause", _calls.pause(note, until)))
+
+    async def resume_flow(self, key: str) -> Json:
+        return await self._send(_calls.hold("flows", key, "resume"))
+
     # ---- targets ----
 
     async def targets(self) -> Json:

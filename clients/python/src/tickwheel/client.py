@@ -310,6 +310,19 @@ class Client:
     def resume_queue(self, queue: str) -> Json:
         return self._send(_calls.hold("queues", queue, "resume"))
 
+    # ---- flows ----
+
+    def flows(self) -> Json:
+        """The flows with timers that run or wait, and those that are paused."""
+        return self._send(_calls.ask("GET", "/v1/flows"))
+
+    def pause_flow(self, key: str, *, note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        """No timer of the flow starts before it is resumed, by a call or at `until`."""
+        return self._send(_calls.hold("flows", key, "pause", _calls.pause(note, until)))
+
+    def resume_flow(self, key: str) -> Json:
+        return self._send(_calls.hold("flows", key, "resume"))
+
     # ---- targets ----
 
     def targets(self) -> Json:

@@ -82,6 +82,20 @@ class Report(TypedDict):
     target: str
 
 
+class FlowKey(TypedDict):
+    """The key that timers of a flow share."""
+
+    key: str
+
+
+class Flow(FlowKey, total=False):
+    """How many timers with this key run at a time, or start in a period."""
+
+    concurrency: int
+    rate: Union[int, str]
+    period: Duration
+
+
 class TimerFields(TypedDict, total=False):
     """The fields of a timer, see docs/api.md#create."""
 
@@ -104,6 +118,7 @@ class TimerFields(TypedDict, total=False):
     labels: Optional[Mapping[str, Optional[str]]]
     retry: Optional[RetryPolicy]
     watch: Optional[List[str]]
+    flow: Optional[Flow]
     on_dead: Optional[Report]
     on_success: Optional[Report]
 

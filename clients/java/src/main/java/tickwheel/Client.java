@@ -590,6 +590,22 @@ public final class Client {
         return hold("queues", queue, "resume", null);
     }
 
+    // ---- flows ----
+
+    /** The flows with timers that run or wait, and those that are paused. */
+    public JsonNode flows() {
+        return transport.tree(new Call("GET", "/v1/flows"));
+    }
+
+    /** No timer of the flow starts before it is resumed. */
+    public Answers.Hold pauseFlow(String key, Pause pause) {
+        return hold("flows", key, "pause", pause);
+    }
+
+    public Answers.Hold resumeFlow(String key) {
+        return hold("flows", key, "resume", null);
+    }
+
     // ---- targets ----
 
     /** What goes to each target, and which fail. */

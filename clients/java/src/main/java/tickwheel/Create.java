@@ -122,6 +122,21 @@ public final class Create {
         return set("retry", retry);
     }
 
+    /** At most so many timers with this key run at a time. */
+    public Create flow(String key, int concurrency) {
+        return set("flow", Map.of("key", key, "concurrency", concurrency));
+    }
+
+    /** At most so many timers with this key run at a time, and start at a rate such as 10/s; 0 and null: no limit. */
+    public Create flow(String key, int concurrency, String rate) {
+        Map<String, Object> flow = new LinkedHashMap<>(Map.of("key", key));
+        if (concurrency > 0)
+            flow.put("concurrency", concurrency);
+        if (rate != null)
+            flow.put("rate", rate);
+        return set("flow", flow);
+    }
+
     public Create onDead(String target) {
         return set("on_dead", Map.of("target", target));
     }

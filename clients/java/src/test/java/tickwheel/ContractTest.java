@@ -218,6 +218,9 @@ class ContractTest {
             case "peek" -> client.peek(queue, given.get("max").asInt());
             case "queue_pause" -> client.pauseQueue(queue, pause(given));
             case "queue_resume" -> client.resumeQueue(queue);
+            case "flows" -> client.flows();
+            case "flow_pause" -> client.pauseFlow(given.get("key").asText(), pause(given));
+            case "flow_resume" -> client.resumeFlow(given.get("key").asText());
             case "targets" -> client.targets();
             case "target_pause" -> client.pauseTarget(target, pause(given));
             case "target_resume" -> client.resumeTarget(target);
