@@ -38,9 +38,9 @@ func checkDurations(text []byte) error {
 	if json.Unmarshal(text, &fields) != nil {
 		return nil // the service says what is wrong
 	}
-	for place, names := range map[string][]string{"": {"after", "every"}, "late": {"drop_after"}, "spread": {"window"},
-		"debounce": {"for", "at_most"},
-		"retry":    {"base", "cap", "timeout", "give_up_after"}} {
+	for place, names := range map[string][]string{"": {"after", "every", "ack_timeout"}, "late": {"drop_after"},
+		"spread": {"window"}, "debounce": {"for", "at_most"},
+		"retry": {"base", "cap", "timeout", "give_up_after"}} {
 		members := fields
 		if place != "" {
 			members = nil
@@ -140,8 +140,9 @@ type Create struct {
 	Spread      *Spread           `json:"spread,omitempty"`
 	Overlap     string            `json:"overlap,omitempty"` // a firing due while the one before goes on: wait, skip or allow
 	Debounce    *Debounce         `json:"debounce,omitempty"`
-	Method      string            `json:"method,omitempty"`  // of a webhook: PUT, PATCH, GET or DELETE; empty: POST
-	Payload     any               `json:"payload,omitempty"` // any JSON; json.RawMessage is sent as it is
+	Method      string            `json:"method,omitempty"`      // of a webhook: PUT, PATCH, GET or DELETE; empty: POST
+	AckTimeout  Duration          `json:"ack_timeout,omitempty"` // for a receiver that answers later
+	Payload     any               `json:"payload,omitempty"`     // any JSON; json.RawMessage is sent as it is
 	Body        []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
@@ -200,6 +201,7 @@ type Timer struct {
 	Targets     []TargetOutcome   `json:"targets,omitempty"`
 	PartOf      string            `json:"part_of,omitempty"` // of the timer whose part it is
 	Method      string            `json:"method,omitempty"`  // empty: POST
+	AckTimeout  Duration          `json:"ack_timeout,omitempty"`
 	Payload     json.RawMessage   `json:"payload,omitempty"`
 	Body        []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`

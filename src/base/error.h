@@ -30,6 +30,7 @@
     X(BACKUP_EXISTS, "backup-exists", "There is a backup of that name")                     \
     X(CLOCK_RUNS, "clock-runs", "The virtual clock is moving")                              \
     X(GONE, "gone", "The timer is over")                                                    \
+    X(NOT_AWAITED, "not-awaited", "No attempt waits for this answer")                       \
     X(VERSION_MISMATCH, "version-mismatch", "The timer has another version")                \
     X(TOO_LARGE, "too-large", "The request is too large")                                   \
     X(MEDIA_TYPE, "media-type", "The content type is not supported")                        \

@@ -782,7 +782,7 @@ uint32_t control_planner(const struct cluster_control *control)
 {
     const struct ownership_place *place = ownership_place(&control->own);
 
-    return control->is_blind || place->is_released ? 0 : place->owner;
+    return control->is_blind || place->has_acted ? 0 : place->owner;
 }
 
 struct instant control_heard_at(const struct cluster_control *control, uint32_t node)

@@ -263,7 +263,7 @@ static enum ownership_verdict ownership_judge(const struct ownership_place *plac
         return OWNERSHIP_REFUSED;
     if (frame->seq <= place->seq)
         return OWNERSHIP_REPEATED;
-    return place->is_released ? OWNERSHIP_REFUSED : OWNERSHIP_VALID;
+    return place->has_acted ? OWNERSHIP_REFUSED : OWNERSHIP_VALID;
 }
 
 static bool ownership_is_own(const struct ownership *ownership, const struct frame *frame)
@@ -302,7 +302,7 @@ static void ownership_meet(struct ownership *ownership, uint64_t offset, const s
     ownership->is_met_valid_ = verdict != OWNERSHIP_REFUSED;
     ownership->is_met_durable_ |= !is_claim && verdict == OWNERSHIP_VALID;
     if (is_claim && verdict == OWNERSHIP_VALID)
-        ownership->met_serve_at_ = ownership->place_.is_released || ownership->options_.is_private
+        ownership->met_serve_at_ = ownership->place_.has_acted || ownership->options_.is_private
                                        ? ownership->heard_
                                        : ownership_foreign_end(ownership, ownership->heard_);
 }
@@ -316,7 +316,7 @@ static void ownership_follow(struct ownership *ownership, const struct frame *fr
                ? frame->epoch == place->epoch + 1 && frame->seq == 0
                : frame->epoch == place->epoch && frame->seq == place->seq + 1);
     place->seq = frame->seq;
-    place->is_released = frame->kind == FRAME_RELEASE;
+    place->has_acted = frame->kind == FRAME_RELEASE;
     ownership->heard_ = now;
     if (frame->kind != FRAME_CLAIM)
         return;
@@ -419,7 +419,7 @@ void ownership_advance(struct ownership *ownership, struct instant now)
         ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now);
     if (ownership->state_ == OWNERSHIP_STANDBY && ownership_is_planned(ownership) &&
         now.ns >= ownership->claim_at_.ns &&
-        (ownership->place_.is_released || now.ns >= ownership_silent_at(ownership).ns))
+        (ownership->place_.has_acted || now.ns >= ownership_silent_at(ownership).ns))
         ownership->state_ = OWNERSHIP_CLAIMING;
     if (ownership->state_ == OWNERSHIP_RECOVERING && ownership->is_recovered_ &&
         now.ns >= ownership->serve_at_.ns && now.ns < ownership->valid_until_.ns)
@@ -506,7 +506,7 @@ struct instant ownership_wake_at(const struct ownership *ownership, struct insta
 
     if (ownership->state_ == OWNERSHIP_STANDBY && ownership_is_planned(ownership)) {
         waits[0] =
-            ownership->place_.is_released ? ownership->claim_at_ : ownership_silent_at(ownership);
+            ownership->place_.has_acted ? ownership->claim_at_ : ownership_silent_at(ownership);
         if (waits[0].ns < ownership->claim_at_.ns)
             waits[0] = ownership->claim_at_;
     }

@@ -83,7 +83,7 @@ struct ownership_place {
     uint64_t seq;   /* sequence number of the last valid record */
     uint64_t incarnation;
     uint32_t owner;
-    bool is_released; /* whether the last valid record is a release */
+    bool has_acted; /* whether the last valid record is a release */
 };
 
 struct ownership {

@@ -2,6 +2,7 @@
 #include "cluster/wire_private.h"
 
 #include "base/checksum.h"
+#include "timer/awaits.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ enum {
     WIRE_HEAD_SIZE = 21, /* magic, cluster, kind, node, count */
     WIRE_COUNT_AT = 17,
     WIRE_SUM_SIZE = 4,
-    WIRE_PATCH_FIELDS = 2 * PATCH_FLOW - 1,
+    WIRE_PATCH_FIELDS = 2 * PATCH_ACK_TIMEOUT - 1,
 };
 
 /* The order of the kinds is the format. New kinds are appended. */
@@ -22,14 +23,14 @@ _Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
                    COMMAND_RESUME == 9 && COMMAND_REDRIVE == 10 && COMMAND_FORGET == 11 &&
                    COMMAND_COMPLETE == 12 && COMMAND_LIST == 13 && COMMAND_FORECAST == 14 &&
                    COMMAND_SURVEY == 15 && COMMAND_LEASE == 16 && COMMAND_REPORT == 17 &&
-                   COMMAND_RELEASE == 18,
+                   COMMAND_RELEASE == 18 && COMMAND_ANSWER == 19,
                "kinds are sent as numbers");
 _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
                    SURVEY_WORKERS == 3 && SURVEY_TENANTS == 4 && SURVEY_FAILURES == 5 &&
                    SURVEY_STATS == 6 && SURVEY_LIVE == 7 && SURVEY_DELIVERIES == 8 &&
                    SURVEY_HELD == 9 && SURVEY_FLOWS == 10,
                "kinds of a survey are sent as numbers");
-_Static_assert(PATCH_FLOW == 1 << 11, "fields of a patch are sent as bits");
+_Static_assert(PATCH_ACK_TIMEOUT == 1 << 13, "fields of a patch are sent as bits");
 
 /* ---- messages ---- */
 
@@ -127,6 +128,8 @@ unsigned wire_parts(enum command_kind kind)
     case COMMAND_LEASE:
     case COMMAND_REPORT:
         return WIRE_PART_WORK;
+    case COMMAND_ANSWER:
+        return WIRE_PART_ID | WIRE_PART_ANSWER;
     case COMMAND_KIND_COUNT:
         break;
     }
@@ -161,6 +164,7 @@ static bool wire_texts_fit(const struct command *command)
     bool fits = command->name.size <= WIRE_TEXT_SIZE_MAX &&
                 command->labels.size <= WIRE_TEXT_SIZE_MAX &&
                 command->tenant.size <= WIRE_TEXT_SIZE_MAX &&
+                command->answer.reason.size <= WIRE_TEXT_SIZE_MAX &&
                 command->timer_count <= WIRE_COUNT_MAX && command->event_count <= WIRE_COUNT_MAX;
 
     for (size_t i = 0; fits && i < command->event_count; i++)
@@ -361,6 +365,16 @@ static void wire_put_timers(struct buffer *to, const struct command *command)
         wire_put_timer(to, command->timers[i]);
 }
 
+static void wire_walk_asked_answer(struct wire_walk *walk, struct command_answer *answer)
+{
+    WIRE_BELOW(walk, answer->verb, 1, ANSWER_EXTEND + 1);
+    wire_walk_text(walk, &answer->token, AWAITS_TOKEN_SIZE);
+    wire_walk_text(walk, &answer->reason, WIRE_TEXT_SIZE_MAX);
+    WIRE_BELOW(walk, answer->by_ms, 8, ACK_TIMEOUT_MS_MAX + 1);
+    if (walk->from && !awaits_is_token(answer->token))
+        walk->from->failed_ = true;
+}
+
 static void wire_walk_command(struct wire_walk *walk, struct command *command)
 {
     WIRE_BELOW(walk, command->kind, 1, COMMAND_KIND_COUNT);
@@ -387,6 +401,8 @@ static void wire_walk_command(struct wire_walk *walk, struct command *command)
         wire_walk_forecast_asked(walk, command);
     if (parts & WIRE_PART_SURVEY)
         wire_walk_survey_asked(walk, command);
+    if (parts & WIRE_PART_ANSWER)
+        wire_walk_asked_answer(walk, &command->answer);
     if (parts & WIRE_PART_WORK)
         wire_walk_work(walk, command->kind, &command->work);
     if (parts & WIRE_PART_TIMERS)

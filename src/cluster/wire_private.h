@@ -22,6 +22,7 @@ enum wire_part {
     WIRE_PART_SURVEY = 1 << 9,
     WIRE_PART_TIMERS = 1 << 10,
     WIRE_PART_WORK = 1 << 11,
+    WIRE_PART_ANSWER = 1 << 12,
 };
 
 void wire_put_text(struct buffer *to, struct bytes text);

@@ -4,6 +4,7 @@
  * A new field breaks the build of this test until it is listed, and a new kind that of wire.c. */
 #include "base/checksum.h"
 #include "cluster/wire.h"
+#include "cluster/wire_testing.h"
 #include "timer/timer_testing.h"
 
 #define CLUSTER UINT64_C(0x0807060504030201)
@@ -14,35 +15,36 @@
 static const struct command no_command = {
     {NULL, NULL}, /* link: the holder's */
     COMMAND_CREATE,
-    0,              /* partition */
-    {{0}, 0, 0},    /* id */
-    {NULL, 0},      /* name */
-    {NULL, 0},      /* labels */
-    {NULL, 0},      /* tenant */
-    {0},            /* not_before */
-    0,              /* if_version */
-    false,          /* must_exist */
-    false,          /* is_released: the node's own */
-    NULL,           /* timers */
-    NULL,           /* results: answered */
-    0,              /* timer_count */
-    0,              /* tenant_pending_max */
-    0,              /* patch_fields */
-    NULL,           /* patch */
-    COMMAND_CREATE, /* each */
-    NULL,           /* events */
-    0,              /* event_count */
-    NULL,           /* forecast */
-    NULL,           /* survey */
-    NULL,           /* work */
+    0,                                     /* partition */
+    {{0}, 0, 0},                           /* id */
+    {NULL, 0},                             /* name */
+    {NULL, 0},                             /* labels */
+    {NULL, 0},                             /* tenant */
+    {0},                                   /* not_before */
+    0,                                     /* if_version */
+    false,                                 /* must_exist */
+    false,                                 /* has_acted: the node's own */
+    {ANSWER_ACK, {NULL, 0}, {NULL, 0}, 0}, /* answer */
+    NULL,                                  /* timers */
+    NULL,                                  /* results: answered */
+    0,                                     /* timer_count */
+    0,                                     /* tenant_pending_max */
+    0,                                     /* patch_fields */
+    NULL,                                  /* patch */
+    COMMAND_CREATE,                        /* each */
+    NULL,                                  /* events */
+    0,                                     /* event_count */
+    NULL,                                  /* forecast */
+    NULL,                                  /* survey */
+    NULL,                                  /* work */
     /* scan: its partition is the command's, and the tenant, labels and looks are the engine's */
     {0, STORAGE_SCAN_LIVE, {{0}, 0}, {{0}, 0}, 0, 0, 0, 0, {0}, {0}, NULL},
-    ERROR_NONE,                /* answered, as all down to explained */
-    NULL,                      /* timer */
-    {NULL, 0, 0, 0, {{0}, 0}}, /* page */
-    {0, 0},                    /* completed */
+    ERROR_NONE,                                  /* answered, as all down to explained */
+    NULL,                                        /* timer */
+    {NULL, 0, 0, 0, {{0}, 0}},                   /* page */
+    {0, 0},                                      /* completed */
     {.place = PLACE_FINAL, .reason = WAIT_ROOM}, /* explained */
-    0, /* pending_: the engine's own, as all behind it */
+    0,                                           /* pending_: the engine's own, as all behind it */
     0,
     {{NULL, NULL}, {NULL, NULL}, 0},
     false,
@@ -52,13 +54,6 @@ static const struct command no_command = {
     {NULL, NULL},
     {false, false, 0, ERROR_NONE},
 };
-static const struct command_created no_result = {ERROR_NONE, false, false, {{0}, 0, 0}};
-static const struct command_event no_event = {{NULL, 0}, ERROR_NONE, {0, 0}};
-static const struct forecast no_forecast = {{0}, 0, 0, 0, NULL, 0, 0, 0, 0, {0}};
-static const struct survey_row no_row = {0, 0, 0, 0, {0}, false, 0};
-static const struct survey no_survey = {
-    SURVEY_QUEUES,       0,     {NULL, 0}, NULL, 0, NULL, 0,    0,
-    {NULL, 0, 0, false}, false, 0,         NULL, 0, 0,    NULL, 0};
 
 /* ---- random commands ---- */
 
@@ -141,7 +136,7 @@ static void random_patch(struct random *random, struct command *command, enum co
     assert_non_null(command->patch);
     timer_free(timer);
     if (kind == COMMAND_PATCH)
-        command->patch_fields = 1 + (uint32_t)random_below(random, 2 * PATCH_FLOW - 1);
+        command->patch_fields = 1 + (uint32_t)random_below(random, 2 * PATCH_ACK_TIMEOUT - 1);
     else if (kind == COMMAND_TOUCH)
         command->patch_fields = PATCH_DUE;
     else if (kind == COMMAND_REDRIVE)
@@ -241,7 +236,7 @@ static void random_questions(struct random *random, struct sample *sample)
 static void random_command(struct random *random, enum command_kind kind, struct sample *sample)
 {
     struct command *command = &sample->command;
-    const bool is_one = (kind >= COMMAND_GET && kind <= COMMAND_FORGET) || kind == COMMAND_RELEASE;
+    const bool is_one = (kind >= COMMAND_GET && kind <= COMMAND_FORGET) || kind >= COMMAND_RELEASE;
 
     *sample = (struct sample){.command = no_command};
     command->kind = kind;
@@ -250,10 +245,12 @@ static void random_command(struct random *random, enum command_kind kind, struct
     if (is_one)
         command->id = (struct timer_id){
             {random_next(random)}, (uint16_t)random_next(random), random_next(random)};
-    if (is_one || kind == COMMAND_COMPLETE)
+    if (kind == COMMAND_ANSWER)
+        command->answer = an_answer;
+    if ((is_one && kind != COMMAND_ANSWER) || kind == COMMAND_COMPLETE)
         command->name = wire_random_text(random, sample->texts[1]);
     command->not_before.ms = kind == COMMAND_REDRIVE ? random_next(random) : 0;
-    if (kind == COMMAND_PUT || (is_one && kind >= COMMAND_PATCH))
+    if (kind == COMMAND_PUT || (is_one && kind >= COMMAND_PATCH && kind != COMMAND_ANSWER))
         command->if_version = (uint32_t)random_next(random);
     if (kind == COMMAND_CREATE || kind == COMMAND_PUT || kind == COMMAND_REDRIVE)
         command->tenant_pending_max = random_next(random);
@@ -622,7 +619,7 @@ static void test_commands_that_no_node_sends(void **state)
     const struct command cases[] = {
         {.kind = COMMAND_PATCH, .patch = NULL},
         {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 0},
-        {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 2 * PATCH_FLOW},
+        {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 2 * PATCH_ACK_TIMEOUT},
         {.kind = COMMAND_TOUCH, .patch = plain, .patch_fields = PATCH_LABELS},
         {.kind = COMMAND_PAUSE, .patch = plain}, /* until no time */
         {.kind = COMMAND_REDRIVE, .patch = plain, .patch_fields = PATCH_TARGET | PATCH_LABELS},
@@ -815,7 +812,7 @@ static void random_answer(struct random *random, struct command *command,
                           struct timer *timers[ITEMS])
 {
     command->error = (enum error_code)random_below(random, ERROR_COUNT);
-    if (command->kind < COMMAND_COMPLETE || command->kind == COMMAND_RELEASE)
+    if (command->kind < COMMAND_COMPLETE || command->kind >= COMMAND_RELEASE)
         command->timer = timers[0];
     if (command->kind == COMMAND_EXPLAIN)
         random_explained(random, &command->explained);

@@ -322,7 +322,7 @@ static void test_a_release_ends_one_lease(void **state)
     assert_non_null(delivery);
     assert_null(queue_release(fixture->queue, &id));
     turn_delivered(fixture->engine, wall_of(fixture), delivery);
-    command.is_released = true;
+    command.has_acted = true;
     fixture->holds_commits = true;
     turn_submit(fixture->engine, wall_of(fixture), &command);
     assert_null(engine_take_reply(fixture->engine));

@@ -368,6 +368,9 @@ static void webhook_begin_some(struct webhook *webhook, struct list *waiting, in
         /* first, so that a delivery that waits for a token holds no ticket */
         if (!webhook_resolve(webhook, delivery) || !webhook_may_enter(webhook, delivery, &ticket))
             continue;
+        /* without entropy it has no token, and its receiver cannot answer later */
+        if (webhook->settings.ack_url)
+            webhook_request_make_token(delivery);
         /* A transfer may have no socket yet, and a socket may have no transfer. */
         const size_t others = webhook->flying_count > webhook->sockets.open_count
                                   ? webhook->flying_count
@@ -591,6 +594,7 @@ static void webhook_free_settings(struct webhook *webhook)
     free(webhook->settings.ca_file);
     free(webhook->settings.user_agent);
     free(webhook->settings.event_source);
+    free(webhook->settings.ack_url);
     for (size_t i = 0; i < 2; i++)
         if (webhook->ca_fds[i] >= 0)
             close(webhook->ca_fds[i]);
@@ -615,6 +619,7 @@ static enum error_code webhook_copy_settings(struct webhook *webhook, struct err
         .sockets = &webhook->sockets,
         .user_agent = strdup(options->user_agent),
         .event_source = options->event_source ? strdup(options->event_source) : NULL,
+        .ack_url = options->ack_url ? strdup(options->ack_url) : NULL,
         .trace_high = &webhook->trace_high,
         .trace_low = &webhook->trace_low,
         .connect_timeout_ms = options->connect_timeout_ms,
@@ -625,8 +630,14 @@ static enum error_code webhook_copy_settings(struct webhook *webhook, struct err
         .uses = webhook->uses,
         .generations = webhook->generations,
     };
-    if (!settings->user_agent || (options->event_source && !settings->event_source))
+    if (!settings->user_agent || (options->event_source && !settings->event_source) ||
+        (options->ack_url && !settings->ack_url))
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    if (!webhook_is_visible(options->ack_url) ||
+        (options->ack_url && strncmp(options->ack_url, "http://", 7) != 0 &&
+         strncmp(options->ack_url, "https://", 8) != 0))
+        return error_set(ret_error, ERROR_INVALID,
+                         "public_url begins with http:// or https://, and has no blanks");
     if (!webhook_is_visible(options->event_source))
         return error_set(ret_error, ERROR_INVALID, "a ce-source is visible characters of ASCII");
     if (entropy_u64(&webhook->trace_high.state_) || entropy_u64(&webhook->trace_low.state_))

@@ -46,6 +46,8 @@ struct webhook_options {
     const char *user_agent;
     /* value of ce-source in CloudEvents; NULL if webhooks are not CloudEvents */
     const char *event_source;
+    /* URL of the API, by which receivers answer later; NULL if they cannot */
+    const char *ack_url;
     uint32_t connections_max; /* maximum of open connections, and of deliveries in flight */
     uint64_t connect_timeout_ms;
     uint64_t connection_age_ms_max; /* age from which a connection takes no further request */

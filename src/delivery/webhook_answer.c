@@ -41,6 +41,7 @@ static void webhook_answer_begin_head(struct webhook_answer *answer)
     answer->framing_ = WEBHOOK_ANSWER_TO_CLOSE;
     answer->is_http10_ = answer->is_odd_ = answer->wants_close_ = answer->has_length_ = false;
     answer->has_retry_after_ = answer->folds_retry_after_ = false;
+    answer->has_ack_ = answer->answers_later = false;
     answer->left_ = 0;
     buffer_clear(&answer->line_);
 }
@@ -55,6 +56,13 @@ void webhook_answer_begin(struct webhook_answer *answer, uint64_t body_bytes_max
     answer->status = 0;
     answer->head_bytes_ = answer->body_bytes_ = 0;
     answer->body_bytes_max_ = body_bytes_max;
+}
+
+bool webhook_answer_is_later(struct bytes value)
+{
+    const struct bytes text = bytes_trim(value);
+
+    return text.size == 5 && strncasecmp(text.data, "later", 5) == 0;
 }
 
 const char *webhook_answer_retry_after(const struct webhook_answer *answer)
@@ -199,6 +207,10 @@ static enum webhook_answer_state webhook_answer_take_header(struct webhook_answe
         answer->wants_close_ |= webhook_answer_lists(value, BYTES("close"), &others);
     } else if (webhook_answer_has_name(name, BYTES("retry-after"))) {
         webhook_answer_take_retry_after(answer, value);
+    } else if (webhook_answer_has_name(name, BYTES(WEBHOOK_ACK_HEADER))) {
+        answer->answers_later =
+            answer->has_ack_ ? answer->answers_later : webhook_answer_is_later(value);
+        answer->has_ack_ = true;
     }
     return WEBHOOK_ANSWER_MORE;
 }

@@ -31,6 +31,11 @@ enum webhook_answer_state {
     WEBHOOK_ANSWER_NO_MEMORY, /* memory for a header could not be allocated */
 };
 
+#define WEBHOOK_ACK_HEADER "tickwheel-ack"
+
+/* True if the value of that header says that the receiver answers later. */
+bool webhook_answer_is_later(struct bytes value);
+
 /* How to find the end of the body. */
 enum webhook_answer_framing {
     WEBHOOK_ANSWER_TO_CLOSE,
@@ -43,6 +48,8 @@ struct webhook_answer {
     bool has_status; /* the headers of the final answer are complete; `status` is its status */
     bool keeps;      /* with OVER: true if the connection can be used again */
     uint16_t status; /* status of the last status line */
+    /* the first header WEBHOOK_ACK_HEADER of the last head says that the receiver answers later */
+    bool answers_later;
     /* Called with each piece of the final answer's body; NULL ignores the body. Set it after
      * webhook_answer_begin. */
     void (*take_body)(void *context, struct bytes piece);
@@ -50,7 +57,8 @@ struct webhook_answer {
     /* Private. */
     /* enum webhook_answer_framing; enum webhook_answer_part that is being read */
     uint8_t framing_, part_;
-    bool is_http10_, is_odd_, wants_close_, has_length_, has_retry_after_, folds_retry_after_;
+    bool has_ack_, is_http10_, is_odd_, wants_close_, has_length_, has_retry_after_,
+        folds_retry_after_;
     uint64_t head_bytes_, body_bytes_, body_bytes_max_;
     uint64_t left_;             /* bytes of the body, or of a chunk, that have not been received */
     struct buffer line_;        /* beginning of a line whose end has not been received */

@@ -200,6 +200,7 @@ static void webhook_connection_end(struct webhook_connection *connection, CURLco
     attempt->has_answer = answer->has_status;
     attempt->status = answer->status;
     attempt->retry_after = webhook_answer_retry_after(answer);
+    attempt->answers_later = answer->has_status && answer->answers_later;
     delivery->ended_us = wall_now_us();
     webhook_outcome_set(&delivery->outcome, attempt);
     if (attempt->has_lapsed)
@@ -272,6 +273,7 @@ static bool webhook_connection_build(struct webhook_connection *connection)
         .bearer = named_bearer_of(delivery),
         .audience = named_audience_of(delivery),
         .event_source = settings->event_source,
+        .ack_url = *delivery->ack_token ? settings->ack_url : NULL,
         .now_s = wall_machine_now_us() / 1000000,
         .trace = webhook_request_trace(delivery_sent(delivery), settings->trace_high,
                                        settings->trace_low),
@@ -608,6 +610,7 @@ static bool webhook_connection_load(struct webhook_connection *connection,
     connection->has_answer = false;
     connection->ends_at = instant_add_ms(now, timeout_ms > 0 ? timeout_ms : 1);
     connection->attempt = (struct webhook_attempt){
+        .may_wait = *delivery->ack_token,
         .is_resolved = true,
         .timeout_ms = timeout_ms,
         .connect_timeout_ms = direct->options.settings->connect_timeout_ms,

@@ -95,6 +95,13 @@ static void outcome_set_by_status(struct delivery_outcome *ret_outcome,
 {
     const uint16_t status = attempt->status;
 
+    if (status == 202 && attempt->answers_later) {
+        webhook_outcome_fail(ret_outcome, attempt->may_wait ? DELIVERY_AWAITED : DELIVERY_FAILED,
+                             attempt->may_wait ? "" : "it answers later, which needs public_url");
+        ret_outcome->is_answer = true;
+        ret_outcome->status = status;
+        return;
+    }
     if (status >= 200 && status < 300) {
         *ret_outcome = (struct delivery_outcome){.result = DELIVERY_DONE, .status = status};
         return;

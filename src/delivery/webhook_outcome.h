@@ -28,6 +28,8 @@ struct webhook_attempt {
     int connect_errno;        /* errno if the connection failed; otherwise 0 */
     uint16_t status;          /* status of the last status line; 0 if none */
     const char *retry_after;  /* value of Retry-After, with `has_answer`; NULL if there is none */
+    bool answers_later;       /* with `has_answer`: it has the header "Tickwheel-Ack: later" */
+    bool may_wait;            /* the request had the URL by which its receiver answers later */
     uint64_t timeout_ms;      /* time limit of the whole attempt */
     uint64_t connect_timeout_ms;
 };

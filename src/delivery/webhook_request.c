@@ -1,9 +1,11 @@
 /* Builds the headers of a webhook: the service's own and those of the timer. */
 #include "delivery/webhook_request.h"
 
+#include "base/hex.h"
 #include "calendar/rfc3339.h"
 #include "delivery/webhook.h"
 #include "timer/schedule.h"
+#include "sys/entropy.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -100,7 +102,8 @@ static bool webhook_request_reserve(struct webhook_request *request,
                                     const struct timer_texts *texts,
                                     const struct webhook_envelope *envelope, size_t token_size)
 {
-    size_t source_size = envelope->event_source ? strlen(envelope->event_source) : 0;
+    size_t source_size = (envelope->event_source ? strlen(envelope->event_source) : 0) +
+                         (envelope->ack_url ? strlen(envelope->ack_url) : 0);
     size_t count = HEADERS_FIXED + 1;
 
     for (size_t i = 0; i < texts->headers.size; i++)
@@ -265,6 +268,37 @@ static void request_add_trace(struct webhook_request *request, const struct trac
         webhook_request_add(request, BYTES("tickwheel-linked-traceparent: "), link);
 }
 
+/* ---- later answers ---- */
+
+enum error_code webhook_request_make_token(struct delivery *delivery)
+{
+    uint64_t halves[2];
+
+    if (entropy_fill(halves, sizeof(halves)))
+        return ERROR_IO;
+    hex_write(delivery->ack_token, 16, halves[0]);
+    hex_write(delivery->ack_token + 16, 16, halves[1]);
+    delivery->ack_token[AWAITS_TOKEN_SIZE] = '\0';
+    return ERROR_NONE;
+}
+
+/* Adds the URL that ends this attempt, with /ack, /nack or /extend after it. */
+static void request_add_ack_url(struct webhook_request *request, const char *url,
+                                const struct delivery *delivery)
+{
+    const size_t size = strlen(url);
+    char id[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(&delivery->timer->id, id);
+    buffer_append_bytes(request_begin(request, BYTES("tickwheel-ack-url: ")),
+                        (struct bytes){url, url[size - 1] == '/' ? size - 1 : size});
+    buffer_append_text(&request->text_, "/answers/");
+    buffer_append_text(&request->text_, id);
+    buffer_append_text(&request->text_, "-");
+    buffer_append_text(&request->text_, delivery->ack_token);
+    webhook_request_end(request);
+}
+
 /* ---- all of it ---- */
 
 enum error_code webhook_request_build(struct webhook_request *request,
@@ -310,6 +344,8 @@ enum error_code webhook_request_build(struct webhook_request *request,
     request_add_number(request, BYTES("tickwheel-attempt: "), delivery->attempt);
     request_add_number(request, BYTES("tickwheel-epoch: "), delivery->epoch);
     request_add_trace(request, &envelope->trace, texts->trace);
+    if (envelope->ack_url)
+        request_add_ack_url(request, envelope->ack_url, delivery);
     if (envelope->event_source)
         request_add_event(request, timer, envelope->event_source, bytes_of(id), bytes_of(due));
     request_add_all_own(request, texts->headers, envelope->event_source != NULL);

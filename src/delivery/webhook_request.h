@@ -40,6 +40,7 @@ struct webhook_envelope {
     struct bytes bearer;         /* a token to carry instead; empty for none */
     struct bytes audience;       /* audience of the issuer's token; empty for the target's origin */
     const char *event_source;    /* ce-source of CloudEvents; NULL for none */
+    const char *ack_url;         /* URL of the API, if the delivery has a token; otherwise NULL */
     uint64_t now_s;
     struct trace_parent trace; /* trace id and span id of this attempt */
 };
@@ -48,6 +49,10 @@ struct webhook_envelope {
  * not. */
 struct trace_parent webhook_request_trace(const struct timer *timer, struct random *high,
                                           struct random *low);
+
+/* Gives the delivery a new token for a later answer. Returns ERROR_IO if the system gives no
+ * entropy. */
+enum error_code webhook_request_make_token(struct delivery *delivery);
 
 /* Builds the headers of an attempt. Omits reserved and malformed headers of the timer. Returns
  * ERROR_NO_MEMORY if memory is out. */

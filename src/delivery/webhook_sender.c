@@ -45,6 +45,7 @@ static enum error_code webhook_sender_start(const struct sender_options *options
             .targets = options->targets,
             .named = self->named,
             .event_source = sends_events ? config->webhook_cloudevents_source : NULL,
+            .ack_url = *config->public_url ? config->public_url : NULL,
             .secrets = config->webhook_secret,
             .guard = &self->guard,
             .ca_file = *config->webhook_ca_file ? config->webhook_ca_file : NULL,

@@ -413,6 +413,7 @@ static bool transfer_set_request(struct webhook_transfer *transfer, const struct
         .bearer = named_bearer_of(delivery),
         .audience = named_audience_of(delivery),
         .event_source = transfer->settings_->event_source,
+        .ack_url = *delivery->ack_token ? transfer->settings_->ack_url : NULL,
         .now_s = wall_machine_now_us() / 1000000,
         .trace = webhook_request_trace(timer, transfer->settings_->trace_high,
                                        transfer->settings_->trace_low),
@@ -459,6 +460,7 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     transfer->use_ = NULL;
     transfer->opened_count_ = 0;
     transfer->attempt_ = (struct webhook_attempt){
+        .may_wait = *delivery->ack_token,
         .timeout_ms = timer->retry.timeout_ms,
         .connect_timeout_ms = transfer->settings_->connect_timeout_ms,
     };
@@ -520,6 +522,8 @@ static void webhook_transfer_collect(struct webhook_transfer *transfer, CURLcode
     struct curl_header *field;
     if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &field) == CURLHE_OK)
         attempt->retry_after = field->value;
+    if (curl_easy_header(easy, WEBHOOK_ACK_HEADER, 0, CURLH_HEADER, -1, &field) == CURLHE_OK)
+        attempt->answers_later = webhook_answer_is_later(bytes_of(field->value));
 }
 
 struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,

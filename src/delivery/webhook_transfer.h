@@ -49,6 +49,8 @@ struct webhook_settings {
     char *user_agent;
     /* value of ce-source in CloudEvents; NULL if webhooks are not CloudEvents */
     char *event_source;
+    /* URL of the API, by which receivers answer later; NULL if they cannot */
+    char *ack_url;
     /* generators of trace ids; used by the webhook thread only */
     struct random *trace_high, *trace_low;
     uint64_t connect_timeout_ms;

@@ -12,6 +12,7 @@
 #include "engine/watermark.h"
 #include "engine/window.h"
 #include "timer/debounce.h"
+#include "timer/awaits.h"
 #include "timer/schedule.h"
 
 #include <assert.h>
@@ -305,7 +306,10 @@ static void change_resume(struct engine *engine, struct entry *entry, struct com
 static void change_cancel(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
-    struct timer *copy = change_successor(timer, &timer->texts);
+    struct timer_texts texts = timer->texts;
+
+    texts.awaits = (struct bytes){0};
+    struct timer *copy = change_successor(timer, &texts);
 
     assert(!timer_is_final(timer->state));
     if (copy) {
@@ -318,6 +322,30 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
     }
     if (change_write(engine, entry, copy, command, WRITE_CANCEL))
         tenant_dismiss_pending(engine);
+}
+
+/* The end of the attempt is repeated until it is durable, as the outcome of any delivery is. The
+ * command waits for that beside the timer. */
+void change_answer(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+
+    assert(timer_awaits(timer) && !command->has_acted);
+    if (command->answer.verb == ANSWER_EXTEND) {
+        struct timer *copy = change_successor(timer, &timer->texts);
+
+        if (copy)
+            copy->at = wall_max(
+                wall_min(wall_add(engine->now, command->answer.by_ms), (struct wall){WALL_MS_MAX}),
+                copy->due);
+        change_write_small(engine, entry, copy, command);
+        return;
+    }
+    change_unqueue(engine, entry);
+    outcome_answered(engine, entry, &command->answer);
+    command->has_acted = true;
+    list_push(&entry->waiters, &command->link);
+    commit_hurry(engine);
 }
 
 static void change_dismiss_redriven(struct engine *engine, const struct timer *timer)

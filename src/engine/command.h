@@ -49,8 +49,11 @@ enum command_kind {
     COMMAND_LEASE,
     COMMAND_REPORT,
     /* ends the lease of an item, whoever has it; NOT_LEASED if none has. The engine finds the item,
-     * and the node ends the lease (`is_released`) */
+     * and the node ends the lease (`has_acted`) */
     COMMAND_RELEASE,
+    /* the later answer of a receiver (timer/awaits.h), by the token in `answer`, whoever asks. GONE
+     * unless the timer waits for it; ALREADY_FIRING if the attempt is still being sent */
+    COMMAND_ANSWER,
     COMMAND_KIND_COUNT,
 };
 
@@ -74,6 +77,16 @@ struct command_created {
     /* the existing timer was made by the same request, by its Idempotency-Key */
     bool is_repeated;
     struct timer_id id; /* id of the timer; valid if there is no error */
+};
+
+enum command_answer_verb { ANSWER_ACK, ANSWER_NACK, ANSWER_EXTEND };
+
+/* What an ANSWER says. */
+struct command_answer {
+    enum command_answer_verb verb;
+    struct bytes token;  /* AWAITS_TOKEN_SIZE bytes; borrowed until the answer, like `reason` */
+    struct bytes reason; /* NACK: becomes the last error */
+    uint64_t by_ms;      /* EXTEND: the wait ends so long from now */
 };
 
 /* Numbers of timers that a COMPLETE concerned. */
@@ -123,9 +136,9 @@ struct command {
     uint16_t partition; /* partition whose engine is asked */
 
     /* The timer of GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE, RESUME and RELEASE, by id or,
-     * if `name` is set, by key. REDRIVE, FORGET: the dead letter, by id. COMPLETE: the event in
-     * `name`; without it, all timers with `labels` whose rows do not move meanwhile. Texts are
-     * borrowed until the answer. */
+     * if `name` is set, by key. ANSWER: the timer, by id. REDRIVE, FORGET: the dead letter, by id.
+     * COMPLETE: the event in `name`; without it, all timers with `labels` whose rows do not move
+     * meanwhile. Texts are borrowed until the answer. */
     struct timer_id id;
     struct bytes name, labels;
     /* the client's tenant, borrowed; the timers of CREATE and PUT belong to it. Timers of other
@@ -137,9 +150,10 @@ struct command {
      * accepts any */
     uint32_t if_version;
     bool must_exist; /* PUT: VERSION_MISMATCH if no live timer has the key */
-    /* RELEASE: the node has ended the lease, so the answer waits until that is durable. While it
-     * is false, an answer without an error says that the timer is leased */
-    bool is_released;
+    /* RELEASE, ANSWER: the attempt has ended, so the answer waits until that is durable. While it
+     * is false, an answer without an error to a RELEASE says that the timer is leased */
+    bool has_acted;
+    struct command_answer answer; /* ANSWER */
 
     /* CREATE, PUT: due, retry, texts and possibly `created` are set; the engine sets the rest.
      * results[i] is the result of timers[i]. */

@@ -10,6 +10,7 @@
 #include "engine/reload.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
+#include "timer/awaits.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -139,7 +140,7 @@ static void commands_visit_final(struct engine *engine, struct entry *entry,
     assert(timer_is_final(timer->state));
     if (command->kind == COMMAND_EXPLAIN)
         explain_timer(engine, entry, &command->explained);
-    if (command->is_released) { /* that was the last attempt */
+    if (command->has_acted) { /* that was the last attempt */
         commands_reply(engine, command, ERROR_NONE, timer);
         return;
     }
@@ -155,13 +156,33 @@ static void commands_visit_leased(struct engine *engine, const struct entry *ent
     enum error_code error = ERROR_NONE;
 
     assert(command->kind == COMMAND_RELEASE);
-    if (command->is_released)
+    if (command->has_acted)
         error = ERROR_NONE;
     else if (command->if_version && command->if_version != timer->version)
         error = ERROR_VERSION_MISMATCH;
     else if (entry->phase != ENTRY_INFLIGHT || !timer_is_pulled(timer))
         error = ERROR_NOT_LEASED;
     commands_reply(engine, command, error, timer);
+}
+
+/* Lets the later answer of a receiver act. Its token proves that it is that receiver's. All that it
+ * cannot end is GONE: what was answered, another attempt, and a wrong token. */
+static void commands_visit_awaited(struct engine *engine, struct entry *entry,
+                                   struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    struct awaits awaits;
+
+    assert(command->kind == COMMAND_ANSWER && awaits_is_token(command->answer.token));
+    if (command->has_acted)
+        commands_reply(engine, command, ERROR_NONE, timer);
+    else if (entry->phase == ENTRY_INFLIGHT)
+        commands_reply(engine, command, ERROR_ALREADY_FIRING, timer);
+    else if (!timer_awaits(timer) || !awaits_read(timer->texts.awaits, &awaits) ||
+             !bytes_equal_secret(awaits.token, command->answer.token))
+        commands_reply(engine, command, ERROR_GONE, timer);
+    else
+        change_answer(engine, entry, command);
 }
 
 /* Lets a command act on its timer, which no read or write is pending for. */
@@ -174,8 +195,10 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (command->name.size)
         entry->flags |= ENTRY_WAS_NAMED;
-    if (!tenant_owns(command, timer) || entry->flags & ENTRY_IS_FORGOTTEN ||
-        (name_is_claim(timer) && !command_is_create(command))) {
+    if (command->kind == COMMAND_ANSWER) {
+        commands_visit_awaited(engine, entry, command);
+    } else if (!tenant_owns(command, timer) || entry->flags & ENTRY_IS_FORGOTTEN ||
+               (name_is_claim(timer) && !command_is_create(command))) {
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     } else if (fanout_commands_visit(engine, entry, command)) {
         return;
@@ -194,7 +217,8 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
         commands_reply(engine, command, ERROR_NONE, timer);
     } else if (command->kind == COMMAND_RELEASE) {
         commands_visit_leased(engine, entry, command);
-    } else if (entry->phase == ENTRY_INFLIGHT) {
+    } else if (entry->phase == ENTRY_INFLIGHT ||
+               (timer_awaits(timer) && command->kind != COMMAND_CANCEL)) {
         commands_reply(engine, command, ERROR_ALREADY_FIRING, timer);
     } else if (command->if_version && command->if_version != timer->version) {
         commands_reply(engine, command, ERROR_VERSION_MISMATCH, timer);
@@ -314,6 +338,7 @@ static void commands_begin(struct engine *engine, struct command *command)
         break;
     case COMMAND_REDRIVE:
     case COMMAND_FORGET:
+    case COMMAND_ANSWER:
         commands_visit(engine, command);
         break;
     case COMMAND_LEASE:

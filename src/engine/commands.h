@@ -102,6 +102,8 @@ void change_timer(struct engine *engine, struct entry *entry, struct command *co
 void change_put(struct engine *engine, struct entry *entry, struct command *command);
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command);
 
+/* change_answer: the later answer of a receiver, for which the timer waits */
+void change_answer(struct engine *engine, struct entry *entry, struct command *command);
 void change_forget(struct engine *engine, struct entry *entry, struct command *command);
 
 /* True if a final timer can still be found by id. change_is_named: by its key or

@@ -175,7 +175,8 @@ static void create_existed(struct engine *engine, struct command *command,
 /* True if the timer is being delivered, also by its parts. */
 static bool create_is_firing(const struct entry *entry)
 {
-    return entry->phase == ENTRY_INFLIGHT || fanout_is_waiting(entry->timer);
+    return entry->phase == ENTRY_INFLIGHT || timer_awaits(entry->timer) ||
+           fanout_is_waiting(entry->timer);
 }
 
 static void create_answer_taken(struct engine *engine, const struct entry *entry,

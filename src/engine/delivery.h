@@ -9,6 +9,7 @@
 #define TICKWHEEL_ENGINE_DELIVERY_H
 
 #include "engine/explain.h"
+#include "timer/awaits.h"
 #include "timer/timer.h"
 
 #include <stdatomic.h>
@@ -20,6 +21,8 @@ enum delivery_result {
     /* never began; tried again after retry_after_ms, without spending an attempt */
     DELIVERY_POSTPONED,
     DELIVERY_RETURNED, /* never reached a target; handled as if it had not been handed out */
+    /* the receiver accepted it and answers later, by `ack_token` (timer/awaits.h) */
+    DELIVERY_AWAITED,
 };
 
 /* Pause before the next attempt. */
@@ -69,6 +72,9 @@ struct delivery {
     uint64_t started_us; /* when the request was handed to the network */
     uint64_t ended_us;   /* when the outcome was known */
     struct delivery_outcome outcome;
+    /* Token by which the receiver may answer later, which the request carried; empty if it carried
+     * none. Set by the sender. */
+    char ack_token[AWAITS_TOKEN_SIZE + 1];
     /* First bytes of the body of the answer, allocated with malloc. The sender sets it; the caller
      * of engine_delivered takes and frees it. NULL if there is none. */
     char *answer;

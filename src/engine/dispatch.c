@@ -11,6 +11,7 @@
 #include "engine/position.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
+#include "timer/awaits.h"
 
 #include <stdlib.h>
 
@@ -178,6 +179,8 @@ void dispatch_due(struct engine *engine, struct entry *entry)
     assert(!timer_is_final(entry->timer->state));
     if (entry->timer->state == TIMER_PAUSED) {
         dispatch_resume(engine, entry);
+    } else if (timer_awaits(entry->timer)) {
+        outcome_unanswered(engine, entry);
     } else if (entry->timer->due.ms > engine->now.ms) {
         dispatch_move_row(engine, entry);
     } else if (fanout_is_parent(entry->timer)) {

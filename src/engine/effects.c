@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Maximum of given-up firings that are reported one by one; further ones are only counted. */
-enum { GIVEN_UP_MAX = 16 };
+enum { GIVEN_UP_MAX = 16, ANSWERED_MAX = 1024 };
 
 /* Maximum of events that wait for engine_take_events; usually more than a turn produces. */
 enum { EVENTS_WAITING_ROOM = 16384 };
@@ -18,6 +18,8 @@ struct effects {
     struct list reads, deliveries, replies, recorded;
     struct list given_up;
     size_t given_up_count;
+    struct list answered; /* deliveries with a timer of their own */
+    size_t answered_count;
     struct list events;
     size_t event_count;
     uint64_t events_lost;
@@ -37,6 +39,7 @@ struct effects *effects_create(void)
     list_init(&effects->replies);
     list_init(&effects->recorded);
     list_init(&effects->given_up);
+    list_init(&effects->answered);
     list_init(&effects->gone_reads);
     list_init(&effects->events);
     return effects;
@@ -77,6 +80,8 @@ void effects_destroy(struct effects *effects)
     effects_free_deliveries(&effects->recorded);
     for (struct list *link; (link = list_pop(&effects->given_up));)
         free(list_item(link, struct given_up, link));
+    for (struct list *link; (link = list_pop(&effects->answered));)
+        engine_free_answered(list_item(link, struct delivery, link));
     for (struct list *link; (link = list_pop(&effects->events));)
         feed_event_destroy(list_item(link, struct feed_event, link));
     free(effects);
@@ -146,6 +151,33 @@ void effects_recorded(struct engine *engine, struct delivery *delivery, enum err
     delivery->recorded = result;
     list_init(&delivery->link);
     list_push(&engine->effects->recorded, &delivery->link);
+}
+
+void engine_free_answered(struct delivery *delivery)
+{
+    timer_free((struct timer *)(uintptr_t)delivery->timer);
+    free(delivery);
+}
+
+void effects_answered(struct engine *engine, const struct delivery *delivery)
+{
+    struct effects *effects = engine->effects;
+    struct delivery *copy = NULL;
+
+    assert(delivery->outcome.result <= DELIVERY_ENDED);
+    if (effects->answered_count < ANSWERED_MAX)
+        copy = malloc(sizeof(*copy));
+    if (!copy)
+        return;
+    *copy = *delivery;
+    copy->timer = timer_copy(delivery->timer, &delivery->timer->texts);
+    if (!copy->timer) {
+        free(copy);
+        return;
+    }
+    list_init(&copy->link);
+    list_push(&effects->answered, &copy->link);
+    effects->answered_count++;
 }
 
 void effects_given_up(struct engine *engine, const struct timer *timer, struct wall next)
@@ -291,6 +323,16 @@ struct command *engine_take_reply(struct engine *engine)
     struct command *command = list_item(link, struct command, link);
     assert(command->partition == engine->options.partition && !command->names_.ids);
     return command;
+}
+
+struct delivery *engine_take_answered(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->effects->answered);
+
+    if (!link)
+        return NULL;
+    engine->effects->answered_count--;
+    return list_item(link, struct delivery, link);
 }
 
 struct given_up *engine_take_given_up(struct engine *engine)

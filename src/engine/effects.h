@@ -41,6 +41,10 @@ void effects_recorded(struct engine *engine, struct delivery *delivery, enum err
  * `next` is the timer's next firing; WALL_NEVER if the timer is dead. */
 void effects_given_up(struct engine *engine, const struct timer *timer, struct wall next);
 
+/* Reports the end of an attempt that was answered later, or not in time, unless ANSWERED_MAX
+ * reports wait already or memory is out. */
+void effects_answered(struct engine *engine, const struct delivery *delivery);
+
 /* Reports a durable change of the timer to the feed, if it is watched. */
 void effects_tell(struct engine *engine, enum feed_kind kind, const struct timer *timer);
 

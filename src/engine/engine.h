@@ -95,6 +95,8 @@ struct engine_options {
     uint32_t scan_rows_max;  /* maximum of rows of one read ahead */
     uint64_t retain_ms;      /* time for which a command for a final timer is answered with GONE */
     uint64_t dead_retain_ms; /* time for which a dead letter is kept and can be redriven */
+    /* time that a receiver has for a later answer, if its timer does not say */
+    uint64_t ack_timeout_ms;
     /* tenants divide near_bytes_max and pending_max among them (base/share.h) */
     bool is_divided;
     /* limit of the memory of dead letters; beyond it the oldest are dropped */
@@ -143,6 +145,7 @@ struct engine_options {
                              .scan_rows_max = 4096,                             \
                              .retain_ms = 3600 * 1000,                          \
                              .dead_retain_ms = UINT64_C(30) * 24 * 3600 * 1000, \
+                             .ack_timeout_ms = 3600 * 1000,                     \
                              .dead_bytes_max = 256 << 20,                       \
                              .watermark_interval_ms = 1000,                     \
                              .history_max = 4096,                               \
@@ -224,6 +227,11 @@ struct engine_read *engine_take_read(struct engine *engine);
 struct delivery *engine_take_delivery(struct engine *engine);
 struct command *engine_take_reply(struct engine *engine);
 struct delivery *engine_take_recorded(struct engine *engine);
+
+/* Returns the end of an attempt that was answered later, for the log of deliveries; NULL if there
+ * is none. The caller frees it with engine_free_answered. */
+struct delivery *engine_take_answered(struct engine *engine);
+void engine_free_answered(struct delivery *delivery);
 
 /* Returns the next given-up firing, which the caller frees with free(); NULL if there is none. */
 struct given_up *engine_take_given_up(struct engine *engine);

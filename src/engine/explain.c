@@ -6,6 +6,7 @@
 #include "engine/history.h"
 #include "engine/position.h"
 #include "engine/window.h"
+#include "timer/awaits.h"
 
 #include <assert.h>
 
@@ -39,7 +40,8 @@ void explain_timer(struct engine *engine, const struct entry *entry,
 
     assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_LOADING);
     *ret_explained = (struct explained){.now = engine->now, .until = WALL_NEVER};
-    if (kept && (entry->phase == ENTRY_INFLIGHT || !explain_is_of_no_attempt(kept, timer)))
+    if (kept && (entry->phase == ENTRY_INFLIGHT || timer_awaits(timer) ||
+                 !explain_is_of_no_attempt(kept, timer)))
         ret_explained->lateness = kept->lateness;
     struct tw_wheel_place place;
     if (timer_is_final(timer->state)) {

@@ -18,6 +18,7 @@
     X(CREATED, "created")                     \
     X(CHANGED, "changed")                     \
     X(FIRED, "fired")                         \
+    X(ACCEPTED, "accepted")                   \
     X(RETRIED, "retried")                     \
     X(FAILED, "failed")                       \
     X(DEAD, "dead")                           \

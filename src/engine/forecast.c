@@ -107,7 +107,8 @@ static void forecast_count_row(const struct engine *engine, const struct command
     forecast->rows_own++;
     if (timer->state == TIMER_PAUSED || forecast_is_held(engine, timer))
         return;
-    forecast_count_at(forecast, position_is_spilled(engine, timer) ? timer->due : timer->at);
+    if (!timer_awaits(timer)) /* its row is at the end of the wait, which is no firing */
+        forecast_count_at(forecast, position_is_spilled(engine, timer) ? timer->due : timer->at);
     forecast_count_firings(engine, forecast, timer);
 }
 

@@ -11,6 +11,7 @@
 #include "engine/watermark.h"
 #include "engine/window.h"
 #include "timer/firing.h"
+#include "timer/awaits.h"
 #include "timer/report.h"
 #include "timer/timer.h"
 #include "timer/runs.h"
@@ -505,23 +506,15 @@ static void outcome_retry(struct engine *engine, struct entry *entry,
     history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
 }
 
-static void outcome_take(struct engine *engine, struct entry *entry,
-                         const struct delivery *delivery)
+/* Ends an attempt with its outcome: the firing is over, or tried again. */
+static void outcome_end_attempt(struct engine *engine, struct entry *entry,
+                                const struct delivery *delivery, struct run *run)
 {
     const struct delivery_outcome *outcome = &delivery->outcome;
     const uint32_t attempt = delivery->attempt;
 
-    assert(!entry->successor && entry->phase == ENTRY_INFLIGHT);
-    assert(attempt > 0);
+    assert(attempt > 0 && outcome->result <= DELIVERY_ENDED);
     assert(entry->timer->state == TIMER_DELIVERING);
-    struct run run = {0};
-    if (outcome->result != DELIVERY_POSTPONED)
-        run = outcome_run_of(engine, delivery);
-    outcome_skip_missed(engine, entry, delivery->row_due, delivery->missed_by);
-    if (outcome->result == DELIVERY_POSTPONED) {
-        outcome_postpone(engine, entry, outcome);
-        return;
-    }
     engine->stats.attempts++;
     engine->stats.attempts_failed += outcome->result != DELIVERY_DONE;
     entry->timer->attempts = attempt;
@@ -531,15 +524,70 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     const bool is_given_up = outcome_is_given_up(engine, entry->timer, entry->timer->failing);
     char text[OUTCOME_TEXT_SIZE];
     if (outcome->result != DELIVERY_FAILED || attempt >= entry->timer->retry.attempts_max) {
-        outcome_finish(engine, entry, &run);
+        outcome_finish(engine, entry, run);
     } else if (is_given_up) {
-        outcome_give_up_text(entry->timer, run.error, text);
-        run.error = bytes_of(text);
-        outcome_finish(engine, entry, &run);
+        outcome_give_up_text(entry->timer, run->error, text);
+        run->error = bytes_of(text);
+        outcome_finish(engine, entry, run);
     } else {
-        outcome_retry(engine, entry, outcome, &run);
+        outcome_retry(engine, entry, outcome, run);
     }
     watermark_write_own(engine, entry);
+}
+
+/* Waits for the later answer of the receiver. The row moves to the end of the wait, so that a
+ * restart waits on. Returns false if out of memory: without its token the wait could not end. */
+static bool outcome_await(struct engine *engine, struct entry *entry,
+                          const struct delivery *delivery)
+{
+    const uint64_t wait_ms = ack_timeout_ms(entry->timer, engine->options.ack_timeout_ms);
+    struct timer_texts texts = entry->timer->texts;
+    char room[AWAITS_TEXT_SIZE];
+
+    awaits_format(bytes_of(delivery->ack_token), delivery->started_us, room);
+    texts.awaits = (struct bytes){room, sizeof(room)};
+    outcome_set_texts(engine, entry, &texts);
+    if (!timer_awaits(entry->timer))
+        return false;
+    entry->timer->version++;
+    entry->outcome = FEED_ACCEPTED;
+    entry->timer->at = wall_max(
+        wall_min(wall_add(engine->now, wait_ms), (struct wall){WALL_MS_MAX}), entry->timer->due);
+    watermark_write_own(engine, entry);
+    return true;
+}
+
+/* Ends an attempt whose later answer cannot be waited for. */
+static void outcome_end_unawaited(struct engine *engine, struct entry *entry,
+                                  const struct delivery *delivery)
+{
+    struct delivery failed = *delivery;
+
+    failed.outcome = (struct delivery_outcome){.result = DELIVERY_FAILED,
+                                               .error = "no memory to wait for the answer"};
+    struct run run = outcome_run_of(engine, &failed);
+    outcome_end_attempt(engine, entry, &failed, &run);
+}
+
+static void outcome_take(struct engine *engine, struct entry *entry,
+                         const struct delivery *delivery)
+{
+    const struct delivery_outcome *outcome = &delivery->outcome;
+
+    assert(!entry->successor && entry->phase == ENTRY_INFLIGHT);
+    assert(entry->timer->state == TIMER_DELIVERING);
+    struct run run = {0};
+    if (outcome->result <= DELIVERY_ENDED)
+        run = outcome_run_of(engine, delivery);
+    outcome_skip_missed(engine, entry, delivery->row_due, delivery->missed_by);
+    if (outcome->result == DELIVERY_POSTPONED) {
+        outcome_postpone(engine, entry, outcome);
+        return;
+    }
+    if (outcome->result != DELIVERY_AWAITED)
+        outcome_end_attempt(engine, entry, delivery, &run);
+    else if (!outcome_await(engine, entry, delivery))
+        outcome_end_unawaited(engine, entry, delivery);
 }
 
 void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery)
@@ -582,6 +630,62 @@ bool outcome_over_late(struct engine *engine, struct entry *entry, const struct 
     else
         outcome_give_up(engine, entry->timer, entry->timer->due);
     return true;
+}
+
+/* ---- later answers ---- */
+
+/* Ends the wait for a later answer with the outcome of its attempt. */
+static void outcome_end_wait(struct engine *engine, struct entry *entry,
+                             const struct delivery_outcome *outcome)
+{
+    struct timer_texts texts = entry->timer->texts;
+    struct awaits awaits = {.started_us = 0};
+
+    assert(timer_awaits(entry->timer) && entry->phase != ENTRY_INFLIGHT);
+    awaits_read(texts.awaits, &awaits);
+    const struct delivery delivery = {
+        .timer = entry->timer,
+        .attempt = entry->timer->attempts + 1,
+        .row_due = entry->timer->due,
+        .started_us = awaits.started_us,
+        .ended_us = 1000 * engine->now.ms,
+        .outcome = *outcome,
+    };
+    struct run run = outcome_run_of(engine, &delivery);
+    effects_answered(engine, &delivery);
+    texts.awaits = (struct bytes){0};
+    outcome_set_texts(engine, entry, &texts);
+    outcome_end_attempt(engine, entry, &delivery, &run);
+    assert(entry->phase == ENTRY_WRITING);
+}
+
+void outcome_answered(struct engine *engine, struct entry *entry,
+                      const struct command_answer *answer)
+{
+    struct delivery_outcome outcome = {.result = DELIVERY_DONE, .status = 202};
+
+    assert(answer->verb != ANSWER_EXTEND);
+    if (answer->verb == ANSWER_NACK) {
+        outcome.result = DELIVERY_FAILED;
+        outcome.is_answer = true;
+        snprintf(outcome.error, sizeof(outcome.error), "%.*s", (int)answer->reason.size,
+                 answer->reason.size ? answer->reason.data : "");
+    }
+    outcome_end_wait(engine, entry, &outcome);
+}
+
+void outcome_unanswered(struct engine *engine, struct entry *entry)
+{
+    struct delivery_outcome outcome = {.result = DELIVERY_FAILED, .status = 202};
+    struct awaits awaits = {.started_us = 0};
+    char waited[DURATION_TEXT_SIZE];
+
+    assert(timer_awaits(entry->timer) && entry->timer->at.ms <= engine->now.ms);
+    awaits_read(entry->timer->texts.awaits, &awaits);
+    const uint64_t wait_ms = wall_since((struct wall){awaits.started_us / 1000}, entry->timer->at);
+    duration_format((wait_ms + 500) / 1000 * 1000, waited);
+    snprintf(outcome.error, sizeof(outcome.error), "no answer within %s", waited);
+    outcome_end_wait(engine, entry, &outcome);
 }
 
 void outcome_exhausted(struct engine *engine, struct entry *entry)
@@ -684,7 +788,7 @@ bool outcome_rederive(const struct engine *engine, const struct timer *timer, st
     struct schedule schedule;
 
     *ret_due = timer->due;
-    if (timer->attempts == 0 && timer->texts.zoned.size &&
+    if (timer->attempts == 0 && !timer_awaits(timer) && timer->texts.zoned.size &&
         !schedule_of(timer, &engine->options.zones, &schedule, NULL))
         *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due);
     return ret_due->ms != timer->due.ms;

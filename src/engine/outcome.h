@@ -59,6 +59,12 @@ uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome);
  * unknown. */
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer);
 
+/* Ends the attempt of a timer that waits for a later answer, as an ACK or NACK says; the timer is
+ * in no wheel or queue. outcome_unanswered: because its time is over. */
+void outcome_answered(struct engine *engine, struct entry *entry,
+                      const struct command_answer *answer);
+void outcome_unanswered(struct engine *engine, struct entry *entry);
+
 /* Ends a due timer that has no attempts left, because a patch lowered their number. */
 void outcome_exhausted(struct engine *engine, struct entry *entry);
 

@@ -2,6 +2,7 @@
 #include "engine/position.h"
 
 #include "engine/engine_core.h"
+#include "timer/awaits.h"
 
 #include <assert.h>
 
@@ -53,7 +54,7 @@ uint64_t position_spill_ms_max(const struct engine *engine)
 struct wall position_placed_at(const struct engine *engine, const struct timer *timer)
 {
     assert(timer->id.partition == engine->options.partition);
-    if (timer->at.ms <= timer->due.ms || timer->state == TIMER_PAUSED)
+    if (timer->at.ms <= timer->due.ms || timer->state == TIMER_PAUSED || timer_awaits(timer))
         return (struct wall){0};
 
     uint64_t reach_ms = timer->state == TIMER_RETRYING ? position_pause_ms_max(timer)

@@ -4,6 +4,7 @@
 
 #include "engine/effects.h"
 #include "engine/engine_core.h"
+#include "timer/awaits.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -152,7 +153,7 @@ static bool second_scan_is_moved(const struct engine *engine, const struct timer
 {
     struct schedule schedule;
 
-    return timer->texts.zoned.size && timer->attempts == 0 &&
+    return timer->texts.zoned.size && timer->attempts == 0 && !timer_awaits(timer) &&
            !entries_find(engine->entries, timer->id.serial) &&
            !schedule_of(timer, &engine->options.zones, &schedule, NULL) &&
            schedule_rederive(&schedule, timer->texts.zoned, timer->due).ms != timer->due.ms;

@@ -74,6 +74,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.history_max = engines_part(node, partition, HISTORY_MAX);
     options.retain_ms = config->retain_ms;
     options.dead_retain_ms = config->dead_retain_ms;
+    options.ack_timeout_ms = config->ack_timeout_ms;
     options.dead_bytes_max = config->dead_bytes_max / count;
     options.watermark_interval_ms = config->watermark_interval_ms;
     options.second_scan_ms = SECOND_SCAN_MS;

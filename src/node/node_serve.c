@@ -287,7 +287,7 @@ static void node_serve_publish(struct node_replica *replica, struct instant now)
     const enum ownership_state state = node_serve_shown_state(replica->replica);
     const struct ownership_place *place = replica_place(replica->replica);
 
-    atomic_store_explicit(&replica->owner, place->is_released ? NO_NODE : place->owner,
+    atomic_store_explicit(&replica->owner, place->has_acted ? NO_NODE : place->owner,
                           memory_order_relaxed);
     atomic_store_explicit(&replica->epoch, place->epoch, memory_order_relaxed);
     atomic_store_explicit(&replica->next, place->next, memory_order_relaxed);

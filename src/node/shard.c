@@ -125,6 +125,15 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
             free(given_up);
 }
 
+/* Logs the ends of attempts that were answered later. */
+static void shard_log_answered(struct shard *shard, struct engine *engine)
+{
+    for (struct delivery *delivery; (delivery = engine_take_answered(engine));) {
+        node_deliveries_add(shard->node, shard->index, delivery);
+        engine_free_answered(delivery);
+    }
+}
+
 /* Checks the lease before each delivery, because the thread may have been stopped since the last
  * check. */
 static bool shard_may_deliver(const struct node *node, const struct partition *partition)
@@ -170,6 +179,7 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
         }
         node_replica_post(node, shard->partitions[i]->index, &once);
         shard_tell_given_up(node, engine);
+        shard_log_answered(shard, engine);
         struct list events;
         list_init(&events);
         const uint64_t lost = engine_take_events(engine, &events);

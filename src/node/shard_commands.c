@@ -88,7 +88,7 @@ static bool shard_commands_release(struct shard *shard, struct engine *engine,
 {
     struct command *command = &request->command;
 
-    if (command->kind != COMMAND_RELEASE || command->error || command->is_released)
+    if (command->kind != COMMAND_RELEASE || command->error || command->has_acted)
         return false;
     command->id = command->timer->id;
     struct delivery *delivery = queue_release(shard->queue, &command->id);
@@ -99,7 +99,7 @@ static bool shard_commands_release(struct shard *shard, struct engine *engine,
     if (!engine_is_in_turn(engine))
         engine_begin(engine, shard->now);
     shard_delivered(shard, engine, delivery);
-    command->is_released = true;
+    command->has_acted = true;
     command->name = (struct bytes){0}; /* from here on it means this timer */
     shard_ask(shard, engine, request);
     return true;

@@ -206,6 +206,10 @@ enum config_log_level {
           "value of ce-source: a URI reference that names this service")                          \
     FIELD(TEXT, webhook_ca_file, "", 0, 4000,                                                     \
           "PEM file of the authorities to trust for https targets; default: the system's")        \
+    FIELD(TEXT, public_url, "", 0, 256,                                                           \
+          "URL by which receivers reach this API, for `Tickwheel-Ack: later`; empty: none do")    \
+    FIELD(DURATION, ack_timeout, "1h", SECOND_MS, 12 * HOUR_MS,                                   \
+          "time that a receiver has for a later answer, if the timer has no `ack_timeout`")       \
     FIELD(U32, webhook_connections_max, "4096", 1, 1000000,                                       \
           "limit of open connections to webhook targets; the next delivery waits")                \
     FIELD(DURATION, webhook_connection_age_max, "5m", 1000, DAY_MS,                               \

@@ -102,12 +102,13 @@ static char *record_write_le(char *at, uint64_t value, size_t width)
     return at + width;
 }
 
-enum text_kept { KEPT_ALWAYS, KEPT_CONTENT, KEPT_PAUSED };
+enum text_kept { KEPT_ALWAYS, KEPT_CONTENT, KEPT_PAUSED, KEPT_AWAITED };
 
 static bool record_keeps(enum text_kept kept, enum timer_state state)
 {
     return kept == KEPT_ALWAYS || (kept == KEPT_CONTENT && timer_keeps_content(state)) ||
-           (kept == KEPT_PAUSED && state == TIMER_PAUSED);
+           (kept == KEPT_PAUSED && state == TIMER_PAUSED) ||
+           (kept == KEPT_AWAITED && state == TIMER_DELIVERING);
 }
 
 static char *record_write_text(char *at, enum text_tag tag, struct bytes text)

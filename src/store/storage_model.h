@@ -119,7 +119,7 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789{}[]\",:. \n";
     char bytes[600], runs[2][RUNS_BYTES_MAX];
-    struct timer_texts texts;
+    struct timer_texts texts = {0};
     struct bytes *each[] = {&texts.target,  &texts.payload, &texts.content_type,
                             &texts.headers, &texts.labels,  &texts.last_error};
     struct timer *timer;
@@ -141,6 +141,8 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     texts.debounce = model_name(model, 0);
     texts.firing_of = model_name(model, 0);
     texts.flow = model_name(model, 0);
+    texts.ack_timeout = model_name(model, 0);
+    texts.awaits = model_name(model, 0);
     const bool is_paused = model_below(model, 4) == 0;
     texts.note = is_paused ? model_name(model, 0) : (struct bytes){0};
 

@@ -112,6 +112,9 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
     SAME(actual->texts.targets, expected->texts.targets);
     SAME(actual->texts.parts, expected->texts.parts);
     SAME(actual->texts.zoned, timer_keeps_content(expected->state) ? expected->texts.zoned : none);
+    SAME(actual->texts.ack_timeout,
+         timer_keeps_content(expected->state) ? expected->texts.ack_timeout : none);
+    SAME(actual->texts.awaits, expected->state == TIMER_DELIVERING ? expected->texts.awaits : none);
     SAME(actual->texts.note, expected->state == TIMER_PAUSED ? expected->texts.note : none);
 #undef SAME
 }

@@ -97,7 +97,8 @@ struct retry_policy {
 /* X(tag, name, kept, patch): the texts of a timer, each of which may be empty.
  *
  *   tag    number of the text on disk; rises from row to row (docs/storage.md)
- *   kept   when a row on disk has the text: ALWAYS, while timer_keeps_content, or while PAUSED
+ *   kept   when a row on disk has the text: ALWAYS, while timer_keeps_content, while PAUSED, or
+ *          AWAITED: while DELIVERING
  *   patch  PATCH_patch replaces the text; NOTHING: no patch does
  */
 #define TIMER_TEXT_LIST(X)                                                                         \
@@ -122,9 +123,11 @@ struct retry_policy {
     X(19, method, CONTENT, METHOD)         /* PUT, PATCH, GET or DELETE; empty: POST */            \
     X(20, flow, CONTENT, FLOW)             /* its flow: timer/flow.h */                            \
     X(21, targets, ALWAYS, TARGET)         /* its targets, if there are several: "URL\n" each */   \
-    X(22, parts, ALWAYS, NOTHING)     /* how they stand, or the timer of a part: timer/fanout.h */ \
-    X(25, debounce, CONTENT, NOTHING) /* what puts do to its time: timer/debounce.h */             \
-    X(26, firing_of, ALWAYS, NOTHING) /* of a firing (timer/firing.h): id of its timer */
+    X(22, parts, ALWAYS, NOTHING) /* how they stand, or the timer of a part: timer/fanout.h */     \
+    X(23, ack_timeout, CONTENT, ACK_TIMEOUT) /* time for a later answer: timer/awaits.h */         \
+    X(24, awaits, AWAITED, NOTHING)          /* attempt that is answered later: timer/awaits.h */  \
+    X(25, debounce, CONTENT, NOTHING)        /* what puts do to its time: timer/debounce.h */      \
+    X(26, firing_of, ALWAYS, NOTHING)        /* of a firing (timer/firing.h): id of its timer */
 
 #define TIMER_NOTE_SIZE_MAX 256
 
@@ -138,7 +141,8 @@ struct timer {
     struct timer_id id;
     struct wall due; /* due time, as the client sees it */
     /* time of the next action, which is the position of the row: `due`, or the next attempt.
-     * PAUSED: end of the pause (storage.h) */
+     * PAUSED: end of the pause (storage.h). While it waits for a later answer
+     * (timer/awaits.h): end of that wait */
     struct wall at;
     struct wall created; /* time at which the service accepted the timer */
     struct wall ended;   /* time at which the timer became final; 0 while it lives */
@@ -187,7 +191,8 @@ enum timer_patch_field {
     PATCH_ON_DEAD = 1 << 8,
     PATCH_ON_SUCCESS = 1 << 9,
     PATCH_METHOD = 1 << 10,
-    PATCH_FLOW = 1 << 11, /* highest bit in use */
+    PATCH_FLOW = 1 << 11,
+    PATCH_ACK_TIMEOUT = 1 << 13, /* highest bit in use */
 };
 
 /* Replaces the texts of `fields` in `texts` by those of `values`, which are borrowed. If the new

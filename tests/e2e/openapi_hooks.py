@@ -74,6 +74,8 @@ def holds_together(body):
             body.get("dead") and "delay" in body or \
             isinstance(body.get("error"), str) and len(body["error"].encode("utf-8", "replace")) > 159:
         return False
+    if any(not 1000 <= milliseconds(body.get(name), 1000) <= LEASE_MS_MAX for name in ("ack_timeout", "by")):
+        return False
     if "cursor" in body:
         return False  # only the server can make one
     if isinstance(retry, dict):

@@ -46,7 +46,7 @@ byte valid_owner = NOBODY;
 byte place[NODES];        /* the record that it reads next */
 byte seen_epoch[NODES];
 byte seen_owner[NODES] = NOBODY;
-bool is_released[NODES];  /* the last valid record is a release */
+bool has_acted[NODES];  /* the last valid record is a release */
 byte silence[NODES];      /* since it read a valid record, or started */
 
 /* What it is. */
@@ -130,7 +130,7 @@ inline read()
         if
         :: log[place[me]] == CLAIM ->
             if
-            :: is_landed[me] && sent_at[me] == place[me] && !is_released[me] ->
+            :: is_landed[me] && sent_at[me] == place[me] && !has_acted[me] ->
                 wait[me] = LEASE - silence[me]
             :: else -> skip
             fi;
@@ -138,7 +138,7 @@ inline read()
             seen_owner[me] = log_node[place[me]]
         :: else -> skip
         fi;
-        is_released[me] = (log[place[me]] == RELEASE);
+        has_acted[me] = (log[place[me]] == RELEASE);
         silence[me] = 0
     :: else -> skip
     fi;
@@ -263,7 +263,7 @@ proctype node(byte me)
         place[me] = 0;
         seen_epoch[me] = 0;
         seen_owner[me] = NOBODY;
-        is_released[me] = false;
+        has_acted[me] = false;
         silence[me] = 0 }
 
     /* It begins a delivery, or answers a read. */

@@ -103,7 +103,7 @@ void cluster_see(struct sim_cluster *cluster)
     while (truth->size < cluster->deals.size) {
         const uint64_t offset = truth->size;
         const enum deal_state fate = deals_fate(&cluster->deals, offset);
-        const bool was_released = truth->is_released;
+        const bool was_released = truth->has_acted;
 
         if (fate == DEAL_OPEN)
             return;

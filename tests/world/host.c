@@ -157,6 +157,12 @@ static void take_given_up(struct world *world, struct sim_partition *partition)
     }
 }
 
+static void drop_answered(struct sim_partition *partition)
+{
+    for (struct delivery *answered; (answered = engine_take_answered(partition->engine));)
+        engine_free_answered(answered);
+}
+
 static void take_events(struct world *world, struct sim_partition *partition)
 {
     struct list events;
@@ -186,6 +192,7 @@ static void pump(struct world *world, struct sim_partition *partition)
     const uint64_t first = world_below(world, 4);
 
     take_given_up(world, partition);
+    drop_answered(partition);
     take_events(world, partition);
 
     const bool is_lazy = !world->is_quiet && !partition->is_draining &&

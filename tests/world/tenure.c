@@ -101,6 +101,8 @@ static void tenure_pump(struct tenure *tenure, struct tenure_time time)
     }
     for (struct given_up *given_up; (given_up = engine_take_given_up(tenure->engine));)
         free(given_up);
+    for (struct delivery *answered; (answered = engine_take_answered(tenure->engine));)
+        engine_free_answered(answered);
 }
 
 /* ---- what comes back ---- */

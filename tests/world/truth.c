@@ -26,7 +26,7 @@ static bool truth_accepts(const struct truth *truth, const struct frame *frame)
         return frame->epoch == truth->epoch + 1;
     return frame->epoch == truth->epoch && frame->node == truth->node &&
            frame->incarnation == truth->incarnation && frame->seq == truth->seq + 1 &&
-           !truth->is_released;
+           !truth->has_acted;
 }
 
 void truth_land(struct truth *truth, const struct frame *frame)
@@ -47,7 +47,7 @@ void truth_land(struct truth *truth, const struct frame *frame)
             truth->incarnation = frame->incarnation;
         }
         truth->seq = frame->seq;
-        truth->is_released = frame->kind == FRAME_RELEASE;
+        truth->has_acted = frame->kind == FRAME_RELEASE;
         mirror_apply(&truth->mirror, offset, frame);
     }
     truth->zombies += frame->kind != FRAME_CLAIM && frame->epoch < truth->epoch;

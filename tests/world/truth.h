@@ -43,7 +43,7 @@ struct truth {
     uint64_t size; /* records of the log that are decided */
     uint64_t epoch, incarnation, seq;
     uint32_t node;
-    bool is_released;
+    bool has_acted;
     bool is_cancelled_by_name; /* whether any call cancelled timers by a name */
     struct mirror mirror;
     struct {

@@ -53,8 +53,8 @@ const at = (value: Instant): string | number => (value instanceof Date ? value.t
 
 /** Members that are durations, of a timer itself and of its objects. */
 const durations: Record<string, string[]> = {
-  "": ["after", "every"], retry: ["base", "cap", "timeout", "give_up_after"], late: ["drop_after"], spread: ["window"],
-  debounce: ["for", "at_most"],
+  "": ["after", "every", "ack_timeout"], retry: ["base", "cap", "timeout", "give_up_after"], late: ["drop_after"],
+  spread: ["window"], debounce: ["for", "at_most"],
 };
 
 function checkDurations(given: Record<string, unknown>): void {

@@ -72,6 +72,8 @@ export interface CreateFields extends Schedule {
   at?: Instant;
   /** Of a webhook; POST without it. GET and DELETE have no payload. */
   method?: Method;
+  /** How long a receiver may take that answers later. */
+  ack_timeout?: Duration;
   payload?: unknown;
   /** Bytes instead of a payload. */
   body?: Uint8Array;
@@ -118,6 +120,7 @@ export interface Timer {
   /** Of a part: the timer that it belongs to. */
   part_of?: string;
   method?: Method;
+  ack_timeout?: string;
   payload?: Json;
   body_base64?: string;
   content_type?: string;

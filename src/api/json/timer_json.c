@@ -21,6 +21,12 @@
 
 TIMER_SHOW_TEXT(key, json_put_some)
 TIMER_SHOW_TEXT(method, json_put_some)
+
+void timer_show_ack_timeout(const struct timer *timer, struct buffer *out)
+{
+    if (timer->texts.ack_timeout.size)
+        duration_put(out, "ack_timeout", ack_timeout_ms(timer, 0));
+}
 TIMER_SHOW_TEXT(content_type, json_put_some)
 TIMER_SHOW_TEXT(labels, json_put_some_raw)
 TIMER_SHOW_TEXT(schedule, json_put_some_raw)

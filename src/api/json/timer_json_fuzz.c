@@ -236,7 +236,7 @@ static void check_merge(struct bytes text, const char *before)
         struct timer_texts texts = timer->texts;
         struct schedule schedule;
 
-        CHECK(fields < PATCH_FLOW << 1);
+        CHECK(fields < PATCH_ACK_TIMEOUT << 1);
         check_limits(values);
         check_labels(values->texts.labels);
         texts.schedule = values->texts.schedule;
@@ -299,7 +299,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_problem(text, code, &problem);
     } else {
         check_limits(timer);
-        CHECK(fields != 0 && fields < PATCH_FLOW << 1);
+        CHECK(fields != 0 && fields < PATCH_ACK_TIMEOUT << 1);
         timer_free(timer);
     }
     check_patch(text);

@@ -16,6 +16,7 @@
 #include "timer/debounce.h"
 #include "timer/fanout.h"
 #include "timer/flow.h"
+#include "timer/awaits.h"
 
 #define TIMER_JSON_HEADERS_MAX   64   /* headers of one timer */
 #define TIMER_JSON_MEMBERS_LOCAL 16   /* members of an object that are kept without an allocation */
@@ -60,6 +61,7 @@ struct timer_parse {
     char zoned[SCHEDULE_MARK_SIZE]; /* texts.zoned */
     struct debounce debounce;
     char debounced[DEBOUNCE_TEXT_SIZE]; /* texts.debounce */
+    char ack_timeout[ACK_TIMEOUT_TEXT_SIZE];
     uint64_t spread_window_ms;
     struct flow flow; /* of texts.flow; its key is borrowed */
     uint64_t flow_period_ms;

@@ -298,6 +298,21 @@ enum error_code timer_parse_content_type(struct timer_parse *parse)
     return ERROR_NONE;
 }
 
+/* ---- the time for a later answer ---- */
+
+enum error_code timer_parse_ack_timeout(struct timer_parse *parse)
+{
+    uint64_t ms;
+    enum error_code code = timer_parse_duration_in(parse, "#/ack_timeout", ACK_TIMEOUT_MS_MIN,
+                                                   ACK_TIMEOUT_MS_MAX, &ms);
+
+    if (code)
+        return code;
+    ack_timeout_format(ms, parse->ack_timeout);
+    parse->texts.ack_timeout = bytes_of(parse->ack_timeout);
+    return ERROR_NONE;
+}
+
 /* ---- the method ---- */
 
 enum error_code timer_parse_method(struct timer_parse *parse)

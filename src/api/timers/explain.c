@@ -9,6 +9,7 @@
 #include "api/json/timer_fields.h"
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
+#include "timer/awaits.h"
 
 /* ---- the parts ---- */
 
@@ -16,6 +17,8 @@ static const char *explain_place_text(const struct explained *explained, const s
 {
     if (timer->state == TIMER_PAUSED)
         return "paused";
+    if (timer_awaits(timer))
+        return "delivering";
     switch (explained->place) {
     case PLACE_FINAL:
         return "over";
@@ -80,11 +83,28 @@ static void explain_append_lease(const struct explained_lease *lease, struct buf
     json_close(out, '}');
 }
 
+/* Appends the delivery of an attempt that is answered later. */
+static void explain_append_awaited(const struct timer *timer, struct buffer *out)
+{
+    struct awaits awaits = {.started_us = 0};
+
+    awaits_read(timer->texts.awaits, &awaits);
+    json_open(out, "delivery", '{');
+    json_put_number(out, "attempt", timer->attempts + 1);
+    rfc3339_put(out, "since", (struct wall){awaits.started_us / 1000});
+    rfc3339_put(out, "answer_until", timer->at);
+    json_close(out, '}');
+}
+
 static void explain_append_place(const struct timer *timer, const struct explained *explained,
                                  struct buffer *out)
 {
     if (timer->state == TIMER_PAUSED)
         return;
+    if (timer_awaits(timer)) {
+        explain_append_awaited(timer, out);
+        return;
+    }
     if (explained->place == PLACE_WHEEL) {
         json_open(out, "wheel", '{');
         json_put_number(out, "level", explained->wheel_level);
@@ -156,7 +176,7 @@ static void explain_format(const struct explain_view *view, struct buffer *out)
         rfc3339_put(out, "ended", timer->ended);
     else if (timer->state == TIMER_PAUSED)
         timer_show_paused(timer, out);
-    else if (explain_next(view, &next))
+    else if (!timer_awaits(timer) && explain_next(view, &next))
         rfc3339_put(out, "next", next);
     json_put_number(out, "version", timer->version);
     json_put_number(out, "attempts", timer->attempts);

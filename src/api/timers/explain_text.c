@@ -6,6 +6,7 @@
 #include "timer/fanout.h"
 #include "store/storage.h"
 #include "timer/flow.h"
+#include "timer/awaits.h"
 
 bool explain_next(const struct explain_view *view, struct wall *ret_next)
 {
@@ -326,6 +327,23 @@ static void explain_say_targets(const struct timer *timer, struct buffer *out)
                   (int)fanout.parts[i].target.size, fanout.parts[i].target.data, id);
 }
 
+/* Appends until when the receiver of an attempt may answer later. */
+static void explain_say_awaited(const struct explain_view *view, struct buffer *out)
+{
+    const struct timer *timer = view->timer;
+    struct awaits awaits = {.started_us = 0};
+
+    awaits_read(timer->texts.awaits, &awaits);
+    buffer_printf(out, "Attempt %u of %u waits for the later answer of ", timer->attempts + 1,
+                  timer->retry.attempts_max);
+    explain_say_origin(out, view);
+    buffer_append_text(out, ", which accepted it ");
+    explain_say_when(out, view->explained->now, (struct wall){awaits.started_us / 1000});
+    buffer_append_text(out, "; the time for it ends ");
+    explain_say_when(out, view->explained->now, timer->at);
+    buffer_append_text(out, ".");
+}
+
 /* ---- the two texts ---- */
 
 void explain_say(const struct explain_view *view, struct buffer *out)
@@ -340,6 +358,8 @@ void explain_say(const struct explain_view *view, struct buffer *out)
         explain_say_pause(out, explained->now, timer->paused,
                           timer->at.ms < STORAGE_PAUSED_AT.ms ? timer->at : WALL_NEVER,
                           timer->texts.note);
+    } else if (timer_awaits(timer)) {
+        explain_say_awaited(view, out);
     } else if (explained->place == PLACE_INFLIGHT) {
         explain_say_inflight(view, out);
     } else if (fanout_is_waiting(timer)) {

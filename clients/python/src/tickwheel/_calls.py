@@ -94,7 +94,7 @@ def with_durations(given: Fields, names: Iterable[str]) -> dict[str, Any]:
 
 def fields(given: Fields) -> dict[str, Any]:
     """The fields of a create or a change, as the API has them."""
-    made = with_durations(given, ("after", "every"))
+    made = with_durations(given, ("after", "every", "ack_timeout"))
     for name, members in NESTED.items():
         if isinstance(made.get(name), Mapping):
             made[name] = with_durations(made[name], members)

@@ -111,6 +111,7 @@ class TimerFields(TypedDict, total=False):
     spread: Optional[Spread]
     overlap: Optional[str]
     method: Optional[str]
+    ack_timeout: Optional[Duration]
     payload: Any
     body: Optional[bytes]
     content_type: Optional[str]

@@ -58,6 +58,11 @@ public final class Create {
         return set("until", until.toString());
     }
 
+    /** How long a receiver may take that answers later. */
+    public Create ackTimeout(Duration time) {
+        return set("ack_timeout", Json.milliseconds(time));
+    }
+
     /** Anything that Jackson writes as JSON. */
     public Create payload(Object payload) {
         return set("payload", payload);

@@ -51,7 +51,7 @@ final class Json {
 
     /** The value of a field of a timer: a Duration is written with its unit, and a bare number is refused. */
     static Object withUnit(String name, Object value) {
-        if (List.of("after", "every").contains(name))
+        if (List.of("after", "every", "ack_timeout").contains(name))
             return duration(value);
         List<String> members = DURATIONS.get(name);
         if (members == null || !(MAPPER.valueToTree(value instanceof Map<?, ?> map ? plain(map, members) : value)
