@@ -132,6 +132,8 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
         fields &= ~(uint32_t)PATCH_DUE;
     if (fields & PATCH_DUE)
         texts.last_error = (struct bytes){0};
+    if (!schedule_counts_same(timer->texts.schedule, texts.schedule))
+        texts.counted = (struct bytes){0};
     struct timer *copy = change_successor(timer, &texts);
     if (copy && fields & PATCH_RETRY)
         copy->retry = values->retry;
@@ -221,6 +223,8 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
         texts.last_error = timer->texts.last_error;
     if (is_kept || due.ms == timer->due.ms)
         texts.zoned = timer->texts.zoned;
+    if (schedule_counts_same(timer->texts.schedule, texts.schedule))
+        texts.counted = timer->texts.counted;
     struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         copy->retry = asked->retry;

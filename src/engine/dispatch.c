@@ -397,6 +397,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
             outcome_moves(engine, entry, due);
         else if (firing == OUTCOME_OVERTAKEN)
             outcome_overtaken(engine, entry);
+        else if (firing == OUTCOME_LEFT_OUT)
+            outcome_left_out(engine, entry);
         else
             outcome_dropped(engine, entry);
         *ret_delivery = NULL;

@@ -90,6 +90,7 @@ void engine_destroy(struct engine *engine)
     target_pauses_leave(engine->pauses);
     target_pauses_leave(engine->resets);
     definitions_leave(engine->definitions);
+    calendars_leave(engine->calendars);
     free(engine);
 }
 
@@ -141,6 +142,21 @@ static void engine_look_at_definitions(struct engine *engine)
         definition_board_take(engine->options.definitions, &engine->definitions_version);
 }
 
+/* Lets the schedules of this turn use the present calendars. No schedule outlives its call, so the
+ * former ones are no longer used. */
+static void engine_look_at_calendars(struct engine *engine)
+{
+    struct calendars_board *board = engine->options.calendars;
+    const uint64_t version = board ? atomic_load(&board->version) : 0;
+
+    if (version == engine->calendars_version)
+        return;
+    calendars_leave(engine->calendars);
+    engine->calendars = calendars_board_take(board);
+    engine->options.zones.calendars = engine->calendars;
+    engine->calendars_version = version;
+}
+
 void engine_begin(struct engine *engine, struct wall now)
 {
     bool went_back = now.ms < engine->now.ms;
@@ -153,6 +169,7 @@ void engine_begin(struct engine *engine, struct wall now)
     effects_free_gone(engine->effects);
     if (went_back)
         engine_clock_went_back(engine);
+    engine_look_at_calendars(engine);
     window_pass_empty(engine);
     engine_look_at_definitions(engine);
     dispatch_look_at_pauses(engine);

@@ -109,7 +109,10 @@ struct engine_options {
     uint64_t ends_pace_ms;
     size_t history_max;       /* number of recent deliveries whose lateness is explained */
     uint64_t seed;            /* seed of the jitter of retries */
-    struct zone_source zones; /* zones of recurring timers */
+    struct zone_source zones; /* zones of recurring timers; its calendars are those of the board */
+    /* Calendars of holidays. Changes apply from the next turn on. Set on any thread, borrowed. NULL
+     * means none. */
+    struct calendars_board *calendars;
     /* true while events (feed_event.h) are wanted; set on any thread, borrowed. NULL means never */
     const atomic_bool *is_watched;
     /* while true, no delivery begins from the next turn on; set on any thread, borrowed. NULL means

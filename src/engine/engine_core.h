@@ -51,7 +51,10 @@ struct engine {
     /* definitions as of the current or last turn; NULL if there are none */
     struct definitions *definitions;
     uint64_t definitions_version; /* that of the board */
-    struct engine_stats stats;    /* counters; the modules fill in the gauges */
+    /* calendars of holidays as of the current or last turn; NULL if there are none */
+    struct calendars *calendars;
+    uint64_t calendars_version;
+    struct engine_stats stats; /* counters; the modules fill in the gauges */
 
     struct commands *commands;
     struct lookup *lookup;

@@ -76,6 +76,7 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
         schedule_of(timer, &engine->options.zones, &schedule, NULL) || !schedule.recurs)
         return;
     for (;;) {
+        schedule_take(&schedule, at);
         at = schedule_next(&schedule, at, wall_max(at, forecast->from));
         if (at.ms >= end.ms)
             return;

@@ -127,7 +127,7 @@ static void outcome_place_next(const struct engine *engine, struct timer *timer,
 /* Stores the end of a firing: last_error shows why it failed, or is empty after a success. If the
  * timer recurs, adds the run to its runs, and sets `zoned`, the mark of its next firing. */
 static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run,
-                            struct bytes zoned)
+                            const struct outcome_next *next)
 {
     struct timer_texts texts = entry->timer->texts;
     const bool recurs = schedule_recurs(texts.schedule);
@@ -143,7 +143,8 @@ static void outcome_set_run(struct engine *engine, struct entry *entry, const st
         texts.runs = runs_add(texts.runs, run, room);
         outcome_count_backfilled(&texts, &schedule);
     }
-    texts.zoned = zoned;
+    texts.zoned = next->zoned;
+    texts.counted = next->counted;
     outcome_set_texts(engine, entry, &texts);
     buffer_deinit(&schedule);
 }
@@ -296,7 +297,7 @@ bool outcome_next_due(const struct engine *engine, const struct timer *timer, st
 
     assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
     ret_next->due = WALL_NEVER;
-    ret_next->zoned = (struct bytes){0};
+    ret_next->zoned = ret_next->counted = (struct bytes){0};
     ret_next->skipped = (struct run){.outcome = RUN_SKIPPED};
     if (!timer->texts.schedule.size)
         return true;
@@ -306,6 +307,8 @@ bool outcome_next_due(const struct engine *engine, const struct timer *timer, st
                         ? schedule_after(&schedule, wall_max(timer->due, now))
                         : schedule_next(&schedule, timer->due, now);
     ret_next->zoned = schedule_mark(&schedule, ret_next->due, ret_next->room);
+    schedule_take(&schedule, timer->due);
+    ret_next->counted = schedule_counted(&schedule, ret_next->counted_room);
     if (ret_next->due.ms != WALL_NEVER.ms)
         ret_next->skipped.count =
             schedule_count(&schedule, wall_add(timer->due, 1), ret_next->due,
@@ -408,7 +411,7 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
         return;
     }
     const struct wall next = next_firing.due;
-    outcome_set_run(engine, entry, run, next_firing.zoned);
+    outcome_set_run(engine, entry, run, &next_firing);
     next_firing.skipped.error = outcome_skip_reason(entry->timer, run);
     outcome_skip(engine, entry, &next_firing.skipped);
     const bool is_over = next.ms == WALL_NEVER.ms;
@@ -711,7 +714,9 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
     if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
         return OUTCOME_WAITS;
     if (timer->attempts == 0)
-        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due);
+        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due, engine->now);
+    if (ret_due->ms == WALL_NEVER.ms)
+        return OUTCOME_LEFT_OUT;
     if (ret_due->ms > engine->now.ms)
         return OUTCOME_MOVES;
     if (schedule_drops(&schedule, timer->due, engine->now))
@@ -756,6 +761,7 @@ void outcome_begins_apart(struct engine *engine, struct entry *entry, struct ent
     struct timer_texts texts = entry->timer->texts;
     texts.runs = runs_add(texts.runs, &run, room);
     texts.zoned = next->zoned;
+    texts.counted = next->counted;
     struct buffer schedule;
     buffer_init(&schedule);
     outcome_count_backfilled(&texts, &schedule);
@@ -790,8 +796,8 @@ bool outcome_rederive(const struct engine *engine, const struct timer *timer, st
     *ret_due = timer->due;
     if (timer->attempts == 0 && !timer_awaits(timer) && timer->texts.zoned.size &&
         !schedule_of(timer, &engine->options.zones, &schedule, NULL))
-        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due);
-    return ret_due->ms != timer->due.ms;
+        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due, engine->now);
+    return ret_due->ms != timer->due.ms && ret_due->ms != WALL_NEVER.ms;
 }
 
 void outcome_moves(struct engine *engine, struct entry *entry, struct wall due)
@@ -886,6 +892,20 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
     char text[80];
     snprintf(text, sizeof(text), "dropped: it was %s late", late);
     const struct run run = outcome_run_without(entry->timer, RUN_DROPPED, text);
+    engine->stats.dropped++;
+    outcome_finish(engine, entry, &run);
+    entry->timer->version++;
+    watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
+}
+
+void outcome_left_out(struct engine *engine, struct entry *entry)
+{
+    const struct run run =
+        outcome_run_without(entry->timer, RUN_DROPPED, "dropped: its calendars leave it out");
+
+    assert(!timer_is_final(entry->timer->state));
+    assert(entry->timer->attempts == 0);
     engine->stats.dropped++;
     outcome_finish(engine, entry, &run);
     entry->timer->version++;

@@ -39,6 +39,8 @@ struct outcome_next {
     struct wall due;
     struct bytes zoned; /* mark of that firing (timer/schedule.h), stored in `room` */
     char room[SCHEDULE_MARK_SIZE];
+    struct bytes counted; /* number of firings (timer/schedule.h), stored in `counted_room` */
+    char counted_room[SCHEDULE_COUNTED_SIZE];
     struct run skipped; /* firings planned before it that are not attempted; `count` may be 0 */
 };
 
@@ -75,8 +77,11 @@ enum outcome_firing {
      * outcome_overtaken */
     OUTCOME_OVERTAKEN,
     OUTCOME_TOO_LATE, /* too late by the timer's own limit: call outcome_dropped */
-    /* the rules of its time zone changed, so that it is due later: call outcome_moves */
+    /* the rules of its time zone or calendars changed, so that it is due later: call
+     * outcome_moves */
     OUTCOME_MOVES,
+    /* its calendars no longer permit it, nor a later one: call outcome_left_out */
+    OUTCOME_LEFT_OUT,
     OUTCOME_WAITS, /* its schedule cannot be computed on this machine: call outcome_waits */
 };
 
@@ -86,8 +91,9 @@ enum outcome_firing {
 enum outcome_firing outcome_firing(const struct engine *engine, const struct timer *timer,
                                    struct wall *ret_due);
 
-/* True if the rules of the timer's zone changed since its due time was computed. `ret_due` is the
- * due time by the present rules. */
+/* True if the rules of the timer's zone or calendars changed since its due time was computed.
+ * `ret_due` is the due time by the present rules. A timer that they end is not: outcome_firing ends
+ * it when it is due. */
 bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due);
 
 /* Makes the timer of the firing due at `due`, which fires beside the one before. Returns NULL if
@@ -105,6 +111,7 @@ void outcome_begins_apart(struct engine *engine, struct entry *entry, struct ent
 void outcome_moves(struct engine *engine, struct entry *entry, struct wall due);
 void outcome_overtaken(struct engine *engine, struct entry *entry);
 void outcome_dropped(struct engine *engine, struct entry *entry);
+void outcome_left_out(struct engine *engine, struct entry *entry);
 void outcome_waits(struct engine *engine, struct entry *entry);
 
 /* True if a timer that could be delivered now is given up instead, because its target has failed

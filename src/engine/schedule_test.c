@@ -501,7 +501,8 @@ static void test_spread_and_far_clock(void **state)
 
     (void)state;
     struct schedule schedule;
-    assert_int_equal(schedule_make(&spec, START, &utc_only, &schedule, NULL), ERROR_NONE);
+    assert_int_equal(schedule_make(&spec, START, (struct bytes){0}, &utc_only, &schedule, NULL),
+                     ERROR_NONE);
     assert_int_equal(schedule_first(&schedule, START).ms, START.ms + 1300);
     assert_int_equal(schedule_next(&schedule, (struct wall){START.ms + 1300}, START).ms,
                      START.ms + 2300);
@@ -577,9 +578,9 @@ static void test_from_1970(void **state)
     assert_true(bytes_equal(buffer_bytes(&text),
                             BYTES("{\"every\":\"1h\",\"from\":\"1970-01-01T00:00:00.000Z\"}")));
     assert_int_equal(schedule_read(buffer_bytes(&text), &read, NULL), ERROR_NONE);
-    assert_int_equal(
-        schedule_make(&read, (struct wall){START.ms + 1234567}, &utc_only, &schedule, NULL),
-        ERROR_NONE);
+    assert_int_equal(schedule_make(&read, (struct wall){START.ms + 1234567}, (struct bytes){0},
+                                   &utc_only, &schedule, NULL),
+                     ERROR_NONE);
     assert_int_equal(schedule_first(&schedule, (struct wall){START.ms + 1234567}).ms,
                      START.ms + HOUR_MS);
     assert_int_equal(schedule_next(&schedule, (struct wall){0}, (struct wall){0}).ms, HOUR_MS);
@@ -639,8 +640,9 @@ static void test_follows_the_rules_of_its_zone(void **state)
         rules.like = is_later ? "Europe/Berlin" : "Europe/London";
         fixture_open(&fixture);
         assert_int_equal(schedule_read(bytes_of(text), &spec, NULL), ERROR_NONE);
-        assert_int_equal(schedule_make(&spec, START, &fixture.options.zones, &schedule, NULL),
-                         ERROR_NONE);
+        assert_int_equal(
+            schedule_make(&spec, START, (struct bytes){0}, &fixture.options.zones, &schedule, NULL),
+            ERROR_NONE);
         const struct wall due = schedule_first(&schedule, START);
         assert_int_equal(due.ms - START.ms, before_h * HOUR_MS);
         struct timer_texts texts = {.target = BYTES("http://a.example/"),

@@ -22,11 +22,11 @@ struct second_scan {
     bool is_walking;
     bool is_full;        /* this walk covers all rows */
     bool was_full;       /* a walk over all rows has begun since the start */
-    uint64_t generation; /* generation of the zone data when the last full walk began */
+    uint64_t generation; /* that of zones and calendars when the last full walk began */
     struct wall full_at; /* time at which that walk began */
     struct storage_position at, to;
     struct wall not_before; /* earliest time of the next page */
-    uint64_t zoneless;      /* rows of this walk whose time zone is missing */
+    uint64_t zoneless;      /* rows of this walk whose time zone or calendar is missing */
 };
 
 struct second_scan *second_scan_create(void)
@@ -43,7 +43,7 @@ static uint64_t second_scan_generation(const struct engine *engine)
 {
     const _Atomic uint64_t *generation = engine->options.zones.generation;
 
-    return generation ? atomic_load(generation) : 0;
+    return (generation ? atomic_load(generation) : 0) + engine->calendars_version;
 }
 
 static void second_scan_begin(struct engine *engine)
@@ -147,16 +147,19 @@ static bool second_scan_lacks_zone(const struct engine *engine, const struct tim
            schedule_of(timer, &engine->options.zones, &schedule, NULL) == ERROR_NOT_FOUND;
 }
 
-/* True if the rules of the timer's zone changed since it was written. If the timer is in memory, it
- * is checked when it is due. */
+/* True if the rules of the timer's zone or calendars changed since it was written. If the timer is
+ * in memory, it is checked when it is due. */
 static bool second_scan_is_moved(const struct engine *engine, const struct timer *timer)
 {
     struct schedule schedule;
 
-    return timer->texts.zoned.size && timer->attempts == 0 && !timer_awaits(timer) &&
-           !entries_find(engine->entries, timer->id.serial) &&
-           !schedule_of(timer, &engine->options.zones, &schedule, NULL) &&
-           schedule_rederive(&schedule, timer->texts.zoned, timer->due).ms != timer->due.ms;
+    if (!timer->texts.zoned.size || timer->attempts > 0 || timer_awaits(timer) ||
+        entries_find(engine->entries, timer->id.serial) ||
+        schedule_of(timer, &engine->options.zones, &schedule, NULL))
+        return false;
+    const struct wall due =
+        schedule_rederive(&schedule, timer->texts.zoned, timer->due, engine->now);
+    return due.ms != timer->due.ms && due.ms != WALL_NEVER.ms;
 }
 
 /* Counts the rows of a page whose timers are not in memory (live.h). A placeholder is not a timer

@@ -32,13 +32,16 @@ static enum error_code node_use_zone(void *context, struct bytes name, const str
 
 struct zone_source node_zones(struct node *node)
 {
-    return (struct zone_source){node_find_zone, node, zones_generation(node->zones),
-                                node_suggest_zone};
+    return (struct zone_source){.find = node_find_zone,
+                                .context = node,
+                                .generation = zones_generation(node->zones),
+                                .suggest = node_suggest_zone};
 }
 
 struct zone_source node_zones_used(struct node *node)
 {
-    return (struct zone_source){node_use_zone, node, zones_generation(node->zones), NULL};
+    return (struct zone_source){
+        .find = node_use_zone, .context = node, .generation = zones_generation(node->zones)};
 }
 
 void node_refresh_zones(struct node *node)

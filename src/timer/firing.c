@@ -14,8 +14,8 @@ static struct timer *firing_copy(const struct timer *timer, struct timer_texts *
     buffer_init(&schedule);
     schedule_write(spec, &schedule);
     texts->schedule = buffer_bytes(&schedule);
-    texts->key = texts->request = texts->runs = texts->zoned = texts->note = texts->last_error =
-        texts->debounce = texts->parts = (struct bytes){0};
+    texts->key = texts->request = texts->runs = texts->zoned = texts->counted = texts->note =
+        texts->last_error = texts->debounce = texts->parts = (struct bytes){0};
     if (!buffer_failed(&schedule))
         copy = timer_copy(timer, texts);
     buffer_deinit(&schedule);
@@ -57,6 +57,8 @@ struct timer *firing_create_backfill(const struct timer *timer, const struct bac
     if (spec.every_ms && spec.from.ms == WALL_NEVER.ms)
         spec.from = wall_add(timer->created, spec.every_ms);
     spec.until = (struct wall){last.ms - spec.spread_ms};
+    if (spec.cron.size || spec.except.size || spec.only.size)
+        spec.count = 0; /* it was counted along, and `until` is the end */
     spec.missed = RECURRENCE_MISSED_EACH;
     spec.drop_after_ms = UINT64_MAX;
     if (spec.overlap == SCHEDULE_OVERLAP_SKIP)

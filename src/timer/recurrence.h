@@ -21,6 +21,7 @@
 
 #include "calendar/cron.h"
 #include "base/time.h"
+#include "calendar/dates.h"
 #include "calendar/zone.h"
 #include "timer/timer.h"
 
@@ -35,24 +36,44 @@ struct recurrence_every {
 
 struct recurrence_cron {
     struct cron cron;
-    const struct zone *zone;
     enum cron_dst dst;
 };
 
 struct recurrence {
     enum recurrence_kind kind;
-    struct wall until; /* last instant that may be planned; WALL_NEVER means no end */
+    struct wall until;       /* last instant that may be planned; WALL_NEVER means no end */
+    const struct zone *zone; /* of `cron` and `dates` */
+    /* Dates on which an instant may be planned. With DATES_MOVE_NEXT or _PREVIOUS an instant has
+     * another date than the pattern says. */
+    struct dates dates;
     union {
         struct recurrence_every every;
         struct recurrence_cron cron;
     };
 };
 
-/* Returns the first planned instant after `after`; WALL_NEVER if there is none. */
+/* Returns the first planned instant after `after`; WALL_NEVER if there is none. With `dates`, none
+ * may also mean that DATES_SEARCH_DAYS have been searched. */
 struct wall recurrence_next(const struct recurrence *recurrence, struct wall after);
 
 /* Returns the last planned instant that is not after `at`; WALL_NEVER if there is none. */
 struct wall recurrence_last(const struct recurrence *recurrence, struct wall at);
+
+/* Returns the first instant of the pattern after `after` as if there were no `dates`, and where
+ * `dates` move it: to itself, to another date, or to WALL_NEVER if it is left out. */
+struct wall recurrence_next_plain(const struct recurrence *recurrence, struct wall after,
+                                  struct wall *ret_moved);
+
+/* Returns the day, since 1970-01-01, that the zone's clocks show at `at`. */
+int64_t recurrence_day(const struct recurrence *recurrence, struct wall at);
+
+/* Returns the first, or the last, instant of the pattern that `dates` move to the planned instant
+ * `at`; `at` if none is moved there. */
+struct wall recurrence_origin_first(const struct recurrence *recurrence, struct wall at);
+struct wall recurrence_origin_last(const struct recurrence *recurrence, struct wall at);
+
+/* Returns where `dates` move an instant of the pattern; WALL_NEVER if it is left out. */
+struct wall recurrence_moved(const struct recurrence *recurrence, struct wall at);
 
 /* ---- missed occurrences ---- */
 

@@ -37,7 +37,7 @@ static struct recurrence cron(const char *text)
 
     if (cron_parse(bytes_of(text), &recurrence.cron.cron, NULL))
         fail_msg("%s", text);
-    recurrence.cron.zone = zone_utc();
+    recurrence.zone = zone_utc();
     return recurrence;
 }
 

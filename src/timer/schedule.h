@@ -8,8 +8,8 @@
  * A timer that fires once has only `late`, or no text at all. Each firing is `spread` behind its
  * planned instant.
  *
- * Errors     ERROR_INVALID with the reason: an expression; ERROR_NOT_FOUND: a zone that is not on
- *            this machine; ERROR_CORRUPT for a text that schedule_write would not write;
+ * Errors     ERROR_INVALID with the reason: an expression; ERROR_NOT_FOUND: a zone or calendar that
+ *            is not on this machine; ERROR_CORRUPT for a text that schedule_write would not write;
  *            ERROR_NO_MEMORY and ERROR_IO when a zone cannot be read just now.
  * Ownership  A spec points into its text; a schedule to a zone of the source's.
  * Threads    Any: pure functions.
@@ -17,6 +17,7 @@
 #ifndef TICKWHEEL_TIMER_SCHEDULE_H
 #define TICKWHEEL_TIMER_SCHEDULE_H
 
+#include "calendar/calendars.h"
 #include "calendar/zones.h"
 #include "timer/backfill.h"
 #include "timer/recurrence.h"
@@ -41,13 +42,16 @@ struct schedule_spec {
     uint64_t every_ms; /* 0 if there is no `every` */
     /* with `every`: first instant; WALL_NEVER means one period after the creation */
     struct wall from;
-    uint64_t count;        /* with `every`: number of instants; 0 means no end */
+    uint64_t count;        /* number of instants; 0 means no end */
     struct wall until;     /* last instant; WALL_NEVER means no end */
     struct bytes cron;     /* empty if there is no `cron` */
-    struct bytes timezone; /* zone of `cron`; empty means UTC */
+    struct bytes timezone; /* zone of `cron` and of dates; empty means UTC */
     /* with `cron`: what to do with local times that the clocks skip or repeat */
     enum cron_dst dst;
     enum schedule_overlap overlap;
+    /* JSON arrays of entries (calendar/dates.h) without escapes; empty for none */
+    struct bytes except, only;
+    enum dates_move on_holiday;
     enum recurrence_missed missed;
     uint64_t drop_after_ms; /* UINT64_MAX means never */
     uint64_t spread_ms;
@@ -66,7 +70,16 @@ struct zone_source {
     const _Atomic uint64_t *generation;
     /* Returns the zone that a wrong name means, or false. NULL if there is no one to tell. */
     bool (*suggest)(void *context, struct bytes name, char ret_name[ZONES_SUGGESTION_SIZE]);
+    const struct calendars *calendars; /* calendars of holidays; NULL if there is none */
+    /* Is told a calendar that is not there. NULL if there is no one to tell. */
+    void (*lacks_calendar)(void *context, struct bytes name);
 };
+
+/* Maximum of `count` with `cron`, `except` or `only`, where it is counted, not computed. */
+#define SCHEDULE_COUNT_WALKED_MAX 1000
+
+/* Firings that are moved to another date: maximum of one day. */
+#define SCHEDULE_MOVED_DAILY_MAX 1440
 
 struct schedule {
     bool recurs;
@@ -74,6 +87,11 @@ struct schedule {
     struct recurrence_late late;
     enum schedule_overlap overlap;
     uint64_t spread_ms;
+    /* Limit of planned instants that are counted one by one; 0 if there is none. The instants until
+     * `counted_until` are `counted`. */
+    uint64_t count, counted;
+    struct wall counted_until;
+    const char *wrong; /* after an error of schedule_make: pointer to the field at fault */
 };
 
 /* Appends the spec as text; nothing if the spec is empty. */
@@ -97,10 +115,14 @@ bool schedule_recurs(struct bytes text);
  * `late` and `overlap`. */
 bool schedule_plans_same(struct bytes a, struct bytes b);
 
-/* Makes a schedule from a spec; `created` is the creation time of the timer. */
+/* Like schedule_plans_same, but `count` may differ: the instants that were planned still count. */
+bool schedule_counts_same(struct bytes a, struct bytes b);
+
+/* Makes a schedule from a spec, also in part if that fails; `created` is the creation time of the
+ * timer, `tenant` its owner. */
 enum error_code schedule_make(const struct schedule_spec *spec, struct wall created,
-                              const struct zone_source *zones, struct schedule *ret_schedule,
-                              struct error *ret_error);
+                              struct bytes tenant, const struct zone_source *zones,
+                              struct schedule *ret_schedule, struct error *ret_error);
 
 /* Makes the schedule of a timer from its text. */
 enum error_code schedule_of(const struct timer *timer, const struct zone_source *zones,
@@ -109,6 +131,9 @@ enum error_code schedule_of(const struct timer *timer, const struct zone_source 
 /* Returns the first firing, which is that of the first planned instant not before `created`.
  * WALL_NEVER if there is none. */
 struct wall schedule_first(const struct schedule *schedule, struct wall created);
+
+/* True if a firing is planned at `due`. */
+bool schedule_plans(const struct schedule *schedule, struct wall due);
 
 /* Returns the firing that follows the one due at `due`. It is in the past if it must fire at once.
  * WALL_NEVER if the timer has ended. */
@@ -128,16 +153,30 @@ struct wall schedule_latest(const struct schedule *schedule, struct wall due, st
 uint32_t schedule_count(const struct schedule *schedule, struct wall from, struct wall to,
                         struct wall *ret_first, struct wall *ret_last);
 
-/* Returns the mark of a due time: that time and the offset of the schedule's time zone then. Empty
- * unless the schedule is a cron expression with a time zone. It is written to `room`. */
-#define SCHEDULE_MARK_SIZE 40
+/* Counts the firings until the one due at `due`. Without effect if the schedule has no `count`, or
+ * one that is computed. */
+void schedule_take(struct schedule *schedule, struct wall due);
+
+/* Returns what was counted as text, which schedule_of reads; empty if nothing is. It is written to
+ * `room`. */
+#define SCHEDULE_COUNTED_SIZE 40
+struct bytes schedule_counted(const struct schedule *schedule, char room[SCHEDULE_COUNTED_SIZE]);
+
+/* Returns the mark of a due time: that time and the offset of the schedule's time zone then; with
+ * calendars also the planned instant before it, and the instant that was moved there. Empty unless
+ * the schedule is a cron expression with a time zone, or names calendars. It is written to
+ * `room`. */
+#define SCHEDULE_MARK_SIZE 80
 struct bytes schedule_mark(const struct schedule *schedule, struct wall due,
                            char room[SCHEDULE_MARK_SIZE]);
 
-/* Returns when the firing at `due` is due by the present rules of its zone: at the first planned
- * instant whose local time is not earlier than that of `due` was. Equal to `due` if the rules have
- * not changed there, or if the due time was changed after `mark` was made. */
-struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark, struct wall due);
+/* Returns when the firing at `due` is due by the present rules of its zone and calendars at `now`.
+ * After a change of the zone: at the first planned instant whose local time is not earlier than
+ * that of `due` was. After a change of calendars: at the first planned instant from now on, or
+ * where the firing is now moved, perhaps in the past. Equal to `due` if nothing has changed there,
+ * or if the due time was changed after `mark` was made. WALL_NEVER if no date is permitted now. */
+struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark, struct wall due,
+                              struct wall now);
 
 /* True if a firing due at `due` is too late at `now` and is to be dropped. */
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now);

@@ -56,7 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     schedule_fuzz_check_written(&spec);
     struct schedule schedule;
-    if (schedule_make(&spec, created, &only_utc, &schedule, NULL) == ERROR_NONE && schedule.recurs)
+    if (schedule_make(&spec, created, (struct bytes){0}, &only_utc, &schedule, NULL) ==
+            ERROR_NONE &&
+        schedule.recurs)
         check_goes_on(&schedule, created);
     return 0;
 }

@@ -167,11 +167,13 @@ enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *p
 /* Sets the first due time, from the fields read before. */
 enum error_code timer_parse_when(struct timer_parse *parse);
 
-/* Fields of a schedule, and of one that repeats. */
+/* Fields of a schedule, of one that repeats, and of its dates. */
+#define TIMER_FIELDS_DATES \
+    (TIMER_FIELD_BIT(except) | TIMER_FIELD_BIT(only) | TIMER_FIELD_BIT(on_holiday))
 #define TIMER_FIELDS_RECURRENCE                                                   \
     (TIMER_FIELD_BIT(every) | TIMER_FIELD_BIT(cron) | TIMER_FIELD_BIT(timezone) | \
      TIMER_FIELD_BIT(dst) | TIMER_FIELD_BIT(count) | TIMER_FIELD_BIT(until) |     \
-     TIMER_FIELD_BIT(overlap))
+     TIMER_FIELD_BIT(overlap) | TIMER_FIELDS_DATES)
 #define TIMER_FIELDS_SCHEDULE \
     (TIMER_FIELDS_RECURRENCE | TIMER_FIELD_BIT(late) | TIMER_FIELD_BIT(spread))
 

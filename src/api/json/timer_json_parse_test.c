@@ -356,9 +356,33 @@ static const struct bad_case bad_schedules[] = {
     {AGAIN("\"every\":\"1s\",\"cron\":\"* * * * *\""), "#/cron", "Give either `every` or `cron`"},
     {AGAIN("\"every\":\"1s\",\"after\":1"), "#/after", "It goes with neither `every` nor `cron`"},
     {AGAIN("\"cron\":\"* * * * *\",\"at\":1795132890000"), "#/at", "It does not go with `cron`"},
-    {AGAIN("\"after\":1,\"count\":1"), "#/count", "It goes with `every`"},
+    {AGAIN("\"after\":1,\"count\":1"), "#/count", "It goes with `every` or `cron`"},
+    {AGAIN("\"cron\":\"* * * * *\",\"count\":1001"), "#/count",
+     "With `cron`, `except` or `only` it must be 1 to 1000"},
+    {AGAIN("\"after\":1,\"except\":[\"SAT\"]"), "#/except", "It goes with `every` or `cron`"},
+    {AGAIN("\"after\":1,\"only\":[\"SAT\"]"), "#/only", "It goes with `every` or `cron`"},
+    {AGAIN("\"every\":\"1h\",\"on_holiday\":\"skip\""), "#/on_holiday",
+     "It goes with `except` or `only`"},
+    {AGAIN("\"every\":\"1h\",\"only\":[\"SAT\"],\"on_holiday\":\"later\""), "#/on_holiday",
+     "It must be \"skip\", \"next_workday\" or \"previous_workday\""},
+    {AGAIN("\"every\":\"1s\",\"only\":[\"SAT\"],\"on_holiday\":\"next_workday\""), "#/on_holiday",
+     "At most 1440 firings of a day can be moved"},
+    {AGAIN("\"every\":\"1h\",\"except\":[]"), "#/except", "It must have an entry"},
+    {AGAIN("\"every\":\"1h\",\"except\":\"SAT\""), "#/except",
+     "It must be an array of dates and weekdays"},
+    {AGAIN("\"every\":\"1h\",\"except\":[\"2026-02-29\"]"), "#/except/0",
+     "It must be a date (2026-12-24), a range (2026-12-24/2027-01-01), weekdays (SAT, FRI-SUN) or "
+     "calendar:NAME"},
+    {AGAIN("\"every\":\"1h\",\"except\":[\"SAT\",\"sun\"]"), "#/except/1",
+     "It must be a date (2026-12-24), a range (2026-12-24/2027-01-01), weekdays (SAT, FRI-SUN) or "
+     "calendar:NAME"},
+    {AGAIN("\"every\":\"1h\",\"except\":[\"calendar:nowhere\"]"), "#/except",
+     "There is no calendar \"nowhere\""},
+    {AGAIN("\"cron\":\"0 9 * * *\",\"except\":[\"SUN-SAT\"]"), "#/cron", "It would never fire"},
+    {AGAIN("\"cron\":\"0 9 * * SUN\",\"only\":[\"MON\"]"), "#/cron", "It would never fire"},
     {AGAIN("\"after\":1,\"until\":1"), "#/until", "It goes with `every` or `cron`"},
-    {AGAIN("\"every\":\"1s\",\"timezone\":\"UTC\""), "#/timezone", "It goes with `cron`"},
+    {AGAIN("\"every\":\"1s\",\"timezone\":\"UTC\""), "#/timezone",
+     "It goes with `cron`, `except` or `only`"},
     {AGAIN("\"after\":1,\"dst\":\"skip\""), "#/dst", "It goes with `cron`"},
     {AGAIN("\"after\":1,\"late\":{\"missed\":\"each\"}"), "#/late/missed",
      "It goes with `every` or `cron`"},
@@ -422,6 +446,58 @@ static const struct bad_case bad_schedules[] = {
     {AGAIN("\"after\":1,\"key\":\"k\",\"spread\":{\"windows\":1}"), "#/spread/windows", NULL},
 };
 
+/* Parses a create with `count` entries of `except`, which are those of `entry`. */
+static enum error_code parse_dates(const char *entry, int count, const char *more)
+{
+    struct holidays *days;
+    struct calendars_row row = {.is_shared = true, .name = BYTES("de")};
+    struct timer_json_limits here = limits;
+    struct calendars *calendars;
+    struct problem problem;
+    struct timer *timer = NULL;
+    struct buffer json;
+
+    assert_int_equal(holidays_parse(BYTES("[\"2026-12-25\"]"), &days, NULL), ERROR_NONE);
+    row.days = days;
+    assert_int_equal(calendars_create(&row, 1, &calendars), ERROR_NONE);
+    holidays_leave(days);
+    here.zones.calendars = calendars;
+    buffer_init(&json);
+    buffer_printf(&json, "{\"target\":\"http://h\",%s,\"except\":[", more);
+    for (int i = 0; i < count; i++)
+        buffer_printf(&json, "%s\"%s\"", i ? "," : "", entry);
+    buffer_append_text(&json, "]}");
+    const enum error_code code =
+        timer_json_parse_create(buffer_bytes(&json), &here, NOW, &timer, &problem);
+    timer_free(timer);
+    buffer_deinit(&json);
+    calendars_leave(calendars);
+    return code;
+}
+
+/* Goal: dates at each limit are accepted, and refused beyond it. */
+/* proves: walked-count, dates-entries, dates-calendars, moved-daily */
+static void test_dates_at_their_limits(void **state)
+{
+    static const char every[] = "\"every\":\"1h\"";
+
+    (void)state;
+    assert_int_equal(parse_dates("2026-12-24", 32, every), ERROR_NONE);
+    assert_int_equal(parse_dates("2026-12-24", 33, every), ERROR_INVALID);
+    assert_int_equal(parse_dates("calendar:de", 8, every), ERROR_NONE);
+    assert_int_equal(parse_dates("calendar:de", 9, every), ERROR_INVALID);
+    assert_int_equal(parse_dates("SAT", 1, "\"every\":\"1h\",\"count\":1000"), ERROR_NONE);
+    assert_int_equal(parse_dates("SAT", 1, "\"every\":\"1h\",\"count\":1001"), ERROR_INVALID);
+    assert_int_equal(
+        parse_dates("SAT", 1, "\"cron\":\"* * * * *\",\"on_holiday\":\"next_workday\""),
+        ERROR_NONE);
+    assert_int_equal(parse_dates("SAT", 1, "\"every\":\"1m\",\"on_holiday\":\"previous_workday\""),
+                     ERROR_NONE);
+    assert_int_equal(
+        parse_dates("SAT", 1, "\"cron\":\"*/30 * * * * *\",\"on_holiday\":\"next_workday\""),
+        ERROR_INVALID);
+}
+
 /* What recurs: what goes with what, the limits, and the first due time and the text that follow. */
 /* proves: null-absent, one-schedule, every, every-start, count, until, timezone, drop-after */
 /* proves: missed, spread, debounce-ms */
@@ -469,6 +545,13 @@ static void test_schedules(void **state)
          "{\"every\":\"366d\",\"count\":1000000000000}"},
         {AGAIN("\"every\":\"1d\",\"until\":\"9999-12-31T23:59:59.999Z\""), 86400000,
          "{\"every\":\"1d\",\"until\":\"9999-12-31T23:59:59.999Z\"}"},
+        {AGAIN("\"cron\":\"0 9 * * *\",\"count\":2,\"except\":[ \"FRI-SUN\" , \"2026-11-23\"],"
+               "\"timezone\":\"UTC\",\"on_holiday\":\"next_workday\""),
+         (4 * 24 + 9) * 3600000,
+         "{\"count\":2,\"cron\":\"0 9 * * *\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+         "\"except\":[\"FRI-SUN\",\"2026-11-23\"],\"on_holiday\":\"next_workday\"}"},
+        {AGAIN("\"every\":\"12h\",\"only\":[\"2026-12-01/2026-12-05\"],\"on_holiday\":\"skip\""),
+         11 * 86400000, "{\"every\":\"12h\",\"only\":[\"2026-12-01/2026-12-05\"]}"},
         {AGAIN("\"cron\":\"0 0 2 * * *\",\"dst\":\"both\""), 7200000,
          "{\"cron\":\"0 0 2 * * *\",\"timezone\":\"UTC\",\"dst\":\"both\"}"},
     };
@@ -722,6 +805,7 @@ int main(void)
         cmocka_unit_test(test_every_fault),
         cmocka_unit_test(timer_json_parse_test_names),
         cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_dates_at_their_limits),
         cmocka_unit_test(test_spread),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_not_json),

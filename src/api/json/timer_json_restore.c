@@ -286,6 +286,16 @@ static enum error_code restore_read_field(void *context, struct bytes name)
     return restore_take(reading, field);
 }
 
+/* Marks the due time, if the schedule plans it, so that it follows later changes of rules. */
+static void restore_mark(struct restore_reading *reading, const struct schedule *schedule)
+{
+    struct timer_parse *parse = &reading->parse;
+
+    if (schedule->recurs && reading->due.ms && reading->due.ms <= WALL_MS_MAX &&
+        schedule_plans(schedule, reading->due))
+        parse->texts.zoned = schedule_mark(schedule, reading->due, parse->zoned);
+}
+
 /* Checks required fields and their combinations. */
 static enum error_code restore_check(struct restore_reading *reading)
 {
@@ -311,10 +321,12 @@ static enum error_code restore_check(struct restore_reading *reading)
         return timer_parse_invalid(parse, "#/paused", "It goes with the state `paused`");
     if (SEEN(reading, next_attempt) && reading->state != TIMER_RETRYING)
         return timer_parse_invalid(parse, "#/next_attempt", "It goes with the state `retrying`");
-    switch (schedule_make(&parse->schedule, reading->created, &parse->limits->zones, &schedule,
-                          &error)) {
+    switch (schedule_make(&parse->schedule, reading->created, parse->limits->tenant,
+                          &parse->limits->zones, &schedule, &error)) {
     case ERROR_NONE:
-    case ERROR_NOT_FOUND: /* it waits until the machine has its zone */
+        restore_mark(reading, &schedule);
+        return ERROR_NONE;
+    case ERROR_NOT_FOUND: /* it waits until the machine has its zone and calendars */
         return ERROR_NONE;
     case ERROR_INVALID:
         return timer_parse_invalid_error(parse, "#/schedule", &error);

@@ -105,6 +105,84 @@ enum error_code timer_parse_overlap(struct timer_parse *parse)
     return code;
 }
 
+/* ---- except, only, on_holiday ---- */
+
+/* Reads the entries into the scratch, as the JSON array that is stored. */
+static enum error_code schedule_json_read_entries(struct timer_parse *parse, const char *pointer)
+{
+    enum error_code code = ERROR_NONE;
+    unsigned count = 0;
+
+    while (!code && json_next_element(&parse->reader)) {
+        char room[TIMER_JSON_NAME_ROOM], here[40];
+        struct bytes entry;
+        struct error error;
+
+        snprintf(here, sizeof(here), "%s/%u", pointer, count);
+        if (count++ == DATES_ENTRIES_MAX)
+            return timer_parse_invalid(parse, pointer, "There may be at most %d entries",
+                                       DATES_ENTRIES_MAX);
+        code = timer_parse_string_into(parse, here, room, &entry);
+        if (!code && dates_check_entry(entry, &error))
+            code = timer_parse_invalid_error(parse, here, &error);
+        if (!code && count > 1)
+            code = timer_parse_keep(parse, (struct bytes){0}, ',');
+        if (!code)
+            code = timer_parse_keep(parse, (struct bytes){0}, '"');
+        if (!code)
+            code = timer_parse_keep(parse, entry, '"');
+    }
+    if (!code && json_error(&parse->reader))
+        code = timer_parse_not_json(parse);
+    return code;
+}
+
+static enum error_code schedule_json_read_dates(struct timer_parse *parse, const char *pointer,
+                                                struct bytes *ret_text)
+{
+    if (json_peek(&parse->reader) == JSON_NONE)
+        return timer_parse_not_json(parse);
+    if (json_peek(&parse->reader) != JSON_ARRAY)
+        return timer_parse_invalid(parse, pointer, "It must be an array of dates and weekdays");
+    if (!json_enter_array(&parse->reader))
+        return timer_parse_not_json(parse);
+    const size_t start = parse->scratch.size;
+    struct dates_list list;
+    struct error error;
+    enum error_code code = timer_parse_keep(parse, (struct bytes){0}, '[');
+    if (!code)
+        code = schedule_json_read_entries(parse, pointer);
+    if (!code)
+        code = timer_parse_keep(parse, (struct bytes){0}, ']');
+    if (code)
+        return code;
+    *ret_text = timer_parse_kept(parse, start);
+    if (dates_parse(*ret_text, NULL, NULL, &list, &error))
+        code = timer_parse_invalid_error(parse, pointer, &error);
+    return code;
+}
+
+enum error_code timer_parse_except(struct timer_parse *parse)
+{
+    return schedule_json_read_dates(parse, "#/except", &parse->schedule.except);
+}
+
+enum error_code timer_parse_only(struct timer_parse *parse)
+{
+    return schedule_json_read_dates(parse, "#/only", &parse->schedule.only);
+}
+
+enum error_code timer_parse_on_holiday(struct timer_parse *parse)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/on_holiday", &text);
+
+    if (!code && !dates_move_parse(text, &parse->schedule.on_holiday))
+        code = timer_parse_invalid(parse, "#/on_holiday",
+                                   "It must be \"skip\", \"next_workday\" or \"previous_workday\"");
+    return code;
+}
+
 /* ---- late, spread ---- */
 
 static enum error_code schedule_json_read_missed(struct timer_parse *parse)
@@ -170,12 +248,20 @@ static enum error_code timer_schedule_check_together(struct timer_parse *parse)
         return timer_parse_invalid(parse, "#/after", "It goes with neither `every` nor `cron`");
     if (given & TIMER_FIELD_BIT(cron) && HAS(parse, at))
         return timer_parse_invalid(parse, "#/at", "It does not go with `cron`");
-    if (!every && HAS(parse, count))
-        return timer_parse_invalid(parse, "#/count", "It goes with `every`");
+    if (!every && !cron && HAS(parse, count))
+        return timer_parse_invalid(parse, "#/count", "It goes with `every` or `cron`");
     if (!every && !cron && HAS(parse, until))
         return timer_parse_invalid(parse, "#/until", "It goes with `every` or `cron`");
-    if (!cron && HAS(parse, timezone))
-        return timer_parse_invalid(parse, "#/timezone", "It goes with `cron`");
+    if (!every && !cron && parse->seen & TIMER_FIELDS_DATES)
+        return timer_parse_invalid(parse,
+                                   HAS(parse, except) ? "#/except"
+                                   : HAS(parse, only) ? "#/only"
+                                                      : "#/on_holiday",
+                                   "It goes with `every` or `cron`");
+    if (HAS(parse, on_holiday) && !HAS(parse, except) && !HAS(parse, only))
+        return timer_parse_invalid(parse, "#/on_holiday", "It goes with `except` or `only`");
+    if (!cron && !HAS(parse, except) && !HAS(parse, only) && HAS(parse, timezone))
+        return timer_parse_invalid(parse, "#/timezone", "It goes with `cron`, `except` or `only`");
     if (!cron && HAS(parse, dst))
         return timer_parse_invalid(parse, "#/dst", "It goes with `cron`");
     if (!every && !cron && parse->schedule.missed != RECURRENCE_MISSED_LAST)
@@ -195,14 +281,15 @@ static enum error_code timer_schedule_make(struct timer_parse *parse, struct wal
 {
     struct error error;
 
-    switch (schedule_make(&parse->schedule, created, &parse->limits->zones, ret_schedule, &error)) {
+    switch (schedule_make(&parse->schedule, created, parse->limits->tenant, &parse->limits->zones,
+                          ret_schedule, &error)) {
     case ERROR_NONE:
         return ERROR_NONE;
     case ERROR_NO_MEMORY:
     case ERROR_IO: /* it may be readable another time */
         return problem_set(parse->problem, error.code, "", "%s", error.text);
     default:
-        return timer_parse_invalid_error(parse, "#/timezone", &error);
+        return timer_parse_invalid_error(parse, ret_schedule->wrong, &error);
     }
 }
 
@@ -266,10 +353,23 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint64_t given, u
     spec.from = WALL_NEVER; /* timer_parse_when_changed keeps it, and the spread */
     spec.spread_ms = 0;
     spec.backfill.of = (struct bytes){0};
+    if (!recurs || removed & TIMER_FIELD_BIT(count) || (spec.cron.size && !cron) ||
+        (spec.every_ms && !every))
+        spec.count = 0;
     if (!every)
-        spec.every_ms = spec.count = 0;
+        spec.every_ms = 0;
     if (!cron)
         spec.cron = (struct bytes){0};
+    const uint64_t lists = TIMER_FIELD_BIT(except) | TIMER_FIELD_BIT(only);
+    if (removed & TIMER_FIELD_BIT(except) || !recurs)
+        spec.except = (struct bytes){0};
+    if (removed & TIMER_FIELD_BIT(only) || !recurs)
+        spec.only = (struct bytes){0};
+    const bool has_dates = spec.except.size || spec.only.size || given & lists;
+    if (!has_dates)
+        spec.on_holiday = DATES_MOVE_SKIP;
+    if (!cron && !has_dates)
+        spec.timezone = (struct bytes){0};
     if (!recurs)
         spec.missed = RECURRENCE_MISSED_LAST, spec.overlap = SCHEDULE_OVERLAP_WAIT;
     schedule_put(&spec, out);
@@ -289,6 +389,16 @@ static bool timer_schedule_restarts(const struct timer_parse *parse,
     return HAS(parse, cron) && (!bytes_equal(new->cron, old->cron) || new->dst != old->dst ||
                                 !bytes_equal(new->timezone.size ? new->timezone : utc,
                                              old->timezone.size ? old->timezone : utc));
+}
+
+/* True if the dates of the planned instants change, so that the next firing follows from now. */
+static bool timer_schedule_redates(const struct timer_parse *parse, const struct schedule_spec *old)
+{
+    const struct schedule_spec *new = &parse->schedule;
+
+    return (HAS(parse, every) || HAS(parse, cron)) &&
+           (!bytes_equal(new->except, old->except) || !bytes_equal(new->only, old->only) ||
+            new->on_holiday != old->on_holiday || !bytes_equal(new->timezone, old->timezone));
 }
 
 /* Sets the spread and the phase: those of the timer, unless the patch has others. */
@@ -329,6 +439,8 @@ static enum error_code timer_schedule_check_end(struct timer_parse *parse,
         {TIMER_FIELD_BIT(count), "#/count"},
         {TIMER_FIELD_BIT(every), "#/every"},
         {TIMER_FIELD_BIT(cron), "#/cron"},
+        {TIMER_FIELD_BIT(except), "#/except"},
+        {TIMER_FIELD_BIT(only), "#/only"},
         {UINT64_MAX, "#"},
     };
 
@@ -376,7 +488,8 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
     code = timer_schedule_make(parse, timer->created, &schedule);
     if (code)
         return code;
-    if (restarts && (HAS(parse, every) || !has_time)) {
+    if ((restarts && (HAS(parse, every) || !has_time)) ||
+        (!has_time && timer_schedule_redates(parse, &old))) {
         parse->due = schedule_first(&schedule, parse->now);
         parse->texts.zoned = schedule_mark(&schedule, parse->due, parse->zoned);
         *fields |= PATCH_DUE;

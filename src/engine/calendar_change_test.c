@@ -1,0 +1,241 @@
+/*
+ * Goal: a change of a calendar moves the firings that it concerns, and loses and adds none; `count`
+ * counts what was planned, whatever was missed.
+ * Method: an engine with the second scan, calendars that change between two of its turns, and the
+ * firings that follow, against a list from a calendar on paper.
+ */
+#include "engine_testing.h"
+
+#include "calendar/rfc3339.h"
+
+#include <stdio.h>
+
+#define MINUTE_MS UINT64_C(60000)
+#define DAY_HOURS 24
+
+/* START is 8:00 of Friday, 15 January 2027. */
+
+struct calendars_change {
+    uint64_t hour;    /* hours after START */
+    const char *days; /* JSON; NULL: there is no such calendar */
+};
+
+struct calendars_row_test {
+    const char *schedule;
+    struct calendars_change changes[3]; /* the first is before the timer is made */
+    const char *fired[9];               /* planned instants */
+    uint64_t down_from, down_to;        /* hours without the engine; 0 and 0 for none */
+    bool is_over;                       /* the timer has ended */
+};
+
+static const struct calendars_row_test rows[] = {
+    /* a holiday that is declared is left out; one that is taken back fires */
+    {.schedule = "{\"cron\":\"0 9 * * "
+                 "*\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"except\":[\"calendar:de\"]}",
+     .changes = {{0, "[]"}, {30, "[\"2027-01-17\",\"2027-01-18\"]"}, {52, "[\"2027-01-17\"]"}},
+     .fired = {"2027-01-15T09:00:00Z", "2027-01-16T09:00:00Z", "2027-01-18T09:00:00Z",
+               "2027-01-19T09:00:00Z", "2027-01-20T09:00:00Z"}},
+    /* days that have passed as holidays stay left out */
+    {.schedule = "{\"cron\":\"0 9 * * "
+                 "*\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"except\":[\"calendar:de\"]}",
+     .changes = {{0, "[\"2027-01-16/2027-01-19\"]"}, {50, "[\"2027-01-19\"]"}},
+     .fired = {"2027-01-15T09:00:00Z", "2027-01-18T09:00:00Z", "2027-01-20T09:00:00Z"}},
+    /* moved: later with a new holiday, and never twice */
+    {.schedule = "{\"cron\":\"0 9 * * "
+                 "SAT\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"except\":[\"calendar:de\"],"
+                 "\"on_holiday\":\"next_workday\"}",
+     .changes = {{0, "[\"2027-01-16\"]"},
+                 {26, "[\"2027-01-16/2027-01-17\"]"},
+                 {76, "[\"2027-01-16/2027-01-19\"]"}},
+     .fired = {"2027-01-18T09:00:00Z"}},
+    /* moved, and no longer: it fires at once, and is not lost */
+    {.schedule = "{\"cron\":\"0 9 * * "
+                 "SAT\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"except\":[\"calendar:de\"],"
+                 "\"on_holiday\":\"next_workday\"}",
+     .changes = {{0, "[\"2027-01-16/2027-01-17\"]"}, {30, "[]"}},
+     .fired = {"2027-01-16T09:00:00Z"}},
+    /* the day before: when that has passed, it fires at once */
+    {.schedule = "{\"cron\":\"0 9 * * "
+                 "MON\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"except\":[\"calendar:de\"],"
+                 "\"on_holiday\":\"previous_workday\"}",
+     .changes = {{0, "[]"}, {60, "[\"2027-01-18\"]"}},
+     .fired = {"2027-01-17T09:00:00Z"}},
+    /* without the calendar it waits, and loses nothing */
+    {.schedule = "{\"cron\":\"0 9 * * "
+                 "*\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"except\":[\"calendar:de\"],"
+                 "\"late\":{\"missed\":\"each\"}}",
+     .changes = {{0, "[]"}, {30, NULL}, {80, "[\"2027-01-17\"]"}},
+     .fired = {"2027-01-15T09:00:00Z", "2027-01-16T09:00:00Z", "2027-01-18T09:00:00Z",
+               "2027-01-19T09:00:00Z", "2027-01-20T09:00:00Z"}},
+    /* no date is left: the timer ends, and does not fire */
+    {.schedule =
+         "{\"cron\":\"0 9 * * "
+         "*\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"until\":\"2027-01-17T12:00:00.000Z\","
+         "\"except\":[\"calendar:de\"]}",
+     .changes = {{0, "[]"}, {30, "[\"2027-01-17\"]"}},
+     .fired = {"2027-01-15T09:00:00Z", "2027-01-16T09:00:00Z"},
+     .is_over = true},
+    /* every, with a zone: 23:30 in UTC is the next day in Berlin */
+    {.schedule =
+         "{\"every\":\"12h\",\"from\":\"2027-01-15T11:30:00.000Z\",\"timezone\":\"Europe/Berlin\","
+         "\"except\":[\"calendar:de\"]}",
+     .changes = {{0, "[]"}, {13, "[\"2027-01-16\"]"}},
+     .fired = {"2027-01-15T11:30:00Z", "2027-01-16T23:30:00Z", "2027-01-17T11:30:00Z",
+               "2027-01-17T23:30:00Z", "2027-01-18T11:30:00Z", "2027-01-18T23:30:00Z",
+               "2027-01-19T11:30:00Z", "2027-01-19T23:30:00Z"}},
+    /* count: a holiday is no firing, and the timer ends after three */
+    {.schedule = "{\"count\":3,\"cron\":\"0 9 * * *\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+                 "\"except\":[\"calendar:de\"]}",
+     .changes = {{0, "[]"}, {30, "[\"2027-01-17\"]"}},
+     .fired = {"2027-01-15T09:00:00Z", "2027-01-16T09:00:00Z", "2027-01-18T09:00:00Z"},
+     .is_over = true},
+    /* missed firings count, too, and the last one that counts is the one that fires */
+    {.schedule = "{\"count\":3,\"cron\":\"0 9 * * *\",\"timezone\":\"UTC\",\"dst\":\"shift\"}",
+     .changes = {{0, "[]"}},
+     .fired = {"2027-01-15T09:00:00Z", "2027-01-17T09:00:00Z"},
+     .down_from = 20,
+     .down_to = 90,
+     .is_over = true},
+    {.schedule = "{\"count\":4,\"cron\":\"0 9 * * *\",\"timezone\":\"UTC\",\"dst\":\"shift\"}",
+     .changes = {{0, "[]"}},
+     .fired = {"2027-01-15T09:00:00Z", "2027-01-17T09:00:00Z", "2027-01-18T09:00:00Z"},
+     .down_from = 20,
+     .down_to = 50,
+     .is_over = true},
+    {.schedule = "{\"every\":\"1d\",\"from\":\"2027-01-15T09:00:00.000Z\",\"count\":2,\"only\":["
+                 "\"SUN-MON\"]}",
+     .changes = {{0, "[]"}},
+     .fired = {"2027-01-17T09:00:00Z", "2027-01-18T09:00:00Z"},
+     .is_over = true},
+};
+
+static void show_days(struct calendars_board *board, const char *days)
+{
+    struct calendars_row row = {.is_shared = true, .name = BYTES("de")};
+    struct calendars *calendars;
+    struct error error;
+
+    if (days && holidays_parse(bytes_of(days), &row.days, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(calendars_create(&row, days ? 1 : 0, &calendars), ERROR_NONE);
+    holidays_leave(row.days);
+    calendars_board_show(board, calendars);
+}
+
+static enum error_code find_zone(void *context, struct bytes name, const struct zone **ret_zone)
+{
+    return zones_get(context, name, ret_zone, NULL);
+}
+
+static void take(struct engine_fixture *fixture, const struct calendars_row_test *row,
+                 size_t *count)
+{
+    for (struct delivery *out; (out = fixture_first_out(fixture)); ++*count) {
+        const char *expected = *count < 9 ? row->fired[*count] : NULL;
+        struct wall planned = WALL_NEVER;
+
+        if (expected)
+            assert_int_equal(rfc3339_parse(bytes_of(expected), &planned, NULL), ERROR_NONE);
+        if (out->timer->due.ms != planned.ms)
+            fail_msg("row %d: firing %d: %llu, not %s", (int)(row - rows), (int)*count,
+                     (unsigned long long)out->timer->due.ms, expected ? expected : "none");
+        fixture_answer(fixture, out, (struct delivery_outcome){.result = DELIVERY_DONE});
+    }
+}
+
+static void make_timer(struct engine_fixture *fixture, const struct zone_source *zones,
+                       const char *text, struct timer_id *ret_id)
+{
+    struct schedule schedule;
+    struct schedule_spec spec;
+    struct error error;
+    char room[SCHEDULE_MARK_SIZE];
+
+    assert_int_equal(schedule_read(bytes_of(text), &spec, NULL), ERROR_NONE);
+    if (schedule_make(&spec, START, (struct bytes){0}, zones, &schedule, &error))
+        fail_msg("%s", error.text);
+    const struct wall due = schedule_first(&schedule, START);
+    struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                .schedule = bytes_of(text),
+                                .zoned = schedule_mark(&schedule, due, room)};
+    struct timer *timer = timer_alloc(&texts);
+    timer->created = START;
+    timer->due = due;
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+    *ret_id = created.id;
+}
+
+static void run(const struct calendars_row_test *row, struct zones *zones, bool restarts)
+{
+    struct calendars_board board;
+    struct engine_fixture fixture;
+    struct timer_id id;
+    size_t change = 1, count = 0;
+
+    calendars_board_init(&board);
+    show_days(&board, row->changes[0].days);
+    fixture_prepare(&fixture);
+    fixture.options.zones = (struct zone_source){.find = find_zone, .context = zones};
+    fixture.options.calendars = &board;
+    fixture.options.second_scan_ms = MINUTE_MS;
+    fixture.options.window_ms = 30 * MINUTE_MS;
+    fixture_open(&fixture);
+    struct calendars *calendars = calendars_board_take(&board);
+    struct zone_source source = fixture.options.zones;
+    source.calendars = calendars;
+    make_timer(&fixture, &source, row->schedule, &id);
+    calendars_leave(calendars);
+    for (uint64_t ms = 1000; ms <= (5 * DAY_HOURS + 2) * HOUR_MS; ms += 5 * MINUTE_MS) {
+        if (ms >= row->down_from * HOUR_MS && ms < row->down_to * HOUR_MS)
+            continue;
+        if (change < 3 && row->changes[change].hour && ms >= row->changes[change].hour * HOUR_MS) {
+            if (restarts) {
+                fixture_close(&fixture);
+                show_days(&board, row->changes[change++].days);
+                fixture_open(&fixture);
+            } else {
+                show_days(&board, row->changes[change++].days);
+            }
+        }
+        fixture_advance_to(&fixture, ms);
+        take(&fixture, row, &count);
+    }
+    if (count < 9 && row->fired[count])
+        fail_msg("row %d: %s did not fire", (int)(row - rows), row->fired[count]);
+    struct command get = {.kind = COMMAND_GET, .id = id};
+    fixture_command(&fixture, &get);
+    const bool is_over = get.error != ERROR_NONE || timer_is_final(get.timer->state);
+    if (is_over != row->is_over)
+        fail_msg("row %d: %s", (int)(row - rows), error_slug(get.error));
+    fixture_carry_out(&fixture);
+    fixture_deinit(&fixture);
+    calendars_board_deinit(&board);
+}
+
+/* proves: calendar-change, calendar-missing, cron-count */
+static void test_calendars_change(void **state)
+{
+    struct zones *zones;
+
+    (void)state;
+    assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        run(&rows[i], zones, false);
+        run(&rows[i], zones, true);
+    }
+    zones_destroy(zones);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calendars_change),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

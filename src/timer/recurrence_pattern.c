@@ -1,0 +1,79 @@
+/* recurrence_pattern.c - instants of `every` and `cron` without their dates, computed without a
+ * walk over those between. */
+#include "timer/recurrence_pattern.h"
+
+#include <assert.h>
+
+/* ---- every ---- */
+
+/* Returns the index of the last planned instant; the first has index 0. False if there is no last
+ * one. */
+static bool recurrence_every_index_last(const struct recurrence *recurrence, uint64_t *ret_index)
+{
+    const struct recurrence_every *every = &recurrence->every;
+    uint64_t end_ms = recurrence->until.ms < WALL_MS_MAX ? recurrence->until.ms : WALL_MS_MAX;
+
+    if (every->first.ms > end_ms)
+        return false;
+    *ret_index = (end_ms - every->first.ms) / every->period_ms;
+    if (every->count && *ret_index > every->count - 1)
+        *ret_index = every->count - 1;
+    return true;
+}
+
+/* Returns how many instants are planned until `at`, which is included. */
+static uint64_t recurrence_every_count_until(const struct recurrence *recurrence, struct wall at)
+{
+    const struct recurrence_every *every = &recurrence->every;
+
+    assert(every->period_ms);
+    uint64_t last;
+    if (at.ms < every->first.ms || !recurrence_every_index_last(recurrence, &last))
+        return 0;
+    uint64_t index = (at.ms - every->first.ms) / every->period_ms;
+    return (index < last ? index : last) + 1;
+}
+
+/* Returns the planned instant with this index. Cannot overflow, because only indices of planned
+ * instants are used. */
+static struct wall recurrence_every_planned(const struct recurrence *recurrence, uint64_t index)
+{
+    return wall_add(recurrence->every.first, index * recurrence->every.period_ms);
+}
+
+static struct wall recurrence_every_next(const struct recurrence *recurrence, struct wall after)
+{
+    uint64_t index = recurrence_every_count_until(recurrence, after), last;
+
+    if (!recurrence_every_index_last(recurrence, &last) || index > last)
+        return WALL_NEVER;
+    return recurrence_every_planned(recurrence, index);
+}
+
+static struct wall recurrence_every_last(const struct recurrence *recurrence, struct wall at)
+{
+    uint64_t count = recurrence_every_count_until(recurrence, at);
+
+    return count ? recurrence_every_planned(recurrence, count - 1) : WALL_NEVER;
+}
+
+/* ---- both ---- */
+
+struct wall recurrence_pattern_next(const struct recurrence *recurrence, struct wall after)
+{
+    const struct recurrence_cron *cron = &recurrence->cron;
+
+    if (recurrence->kind == RECURRENCE_EVERY)
+        return recurrence_every_next(recurrence, after);
+    struct wall next = cron_next(&cron->cron, recurrence->zone, cron->dst, after);
+    return next.ms <= recurrence->until.ms ? next : WALL_NEVER;
+}
+
+struct wall recurrence_pattern_last(const struct recurrence *recurrence, struct wall at)
+{
+    const struct recurrence_cron *cron = &recurrence->cron;
+
+    if (recurrence->kind == RECURRENCE_EVERY)
+        return recurrence_every_last(recurrence, at);
+    return cron_last(&cron->cron, recurrence->zone, cron->dst, wall_min(at, recurrence->until));
+}
