@@ -234,6 +234,15 @@ static void reload_senders(struct service *service)
     free(fresh);
 }
 
+/* Reads the calendars of holidays again. */
+static void reload_calendars(struct service *service)
+{
+    struct error error;
+
+    if (*service->config->calendars)
+        log_reload(service, "calendars", node_reload_calendars(service->node, &error), &error);
+}
+
 /* Reloads tokens and certificates independently: a broken certificate must not keep a token from
  * being revoked. */
 static void reload(struct service *service)
@@ -249,6 +258,7 @@ static void reload(struct service *service)
     }
     log_reload(service, *service->config->tokens_file ? "tokens_file" : "nothing", code, &error);
     reload_senders(service);
+    reload_calendars(service);
     if (*service->config->cluster_listen && *service->config->cluster_tls_certificate)
         reload_peer_identity(service);
     if (!*service->config->tls_certificate)
@@ -428,39 +438,50 @@ static void log_missed_found(const struct service *service, uint64_t *logged)
     *logged = found; /* if the count is lower, a partition was opened again and counts from 0 */
 }
 
-/* Logs each time zone that timers need and that is not on the machine, and each that is there again
- * or not needed any more. */
-static void log_zones(const struct service *service, struct zones_missing *logged)
+/* What is missing and was logged. */
+struct missing_logged {
+    struct absent_names zones, calendars;
+};
+
+static void log_missing_line(const struct service *service, bool is_missing, const char *what,
+                             const char *name)
 {
-    struct zones_missing missing;
+    char event[32];
     struct event_log_line line;
 
-    node_missing_zones(service->node, &missing);
-    for (size_t i = 0, k = 0; i < missing.count || k < logged->count;) {
-        const int order = i == missing.count   ? 1
-                          : k == logged->count ? -1
-                                               : strcmp(missing.names[i], logged->names[k]);
+    snprintf(event, sizeof(event), "%s_%s", what, is_missing ? "missing" : "back");
+    event_log_begin(&line, &service->log, is_missing ? EVENT_LOG_WARN : EVENT_LOG_INFO, event);
+    event_log_text(&line, what, name);
+    if (is_missing && !strcmp(what, "zone"))
+        event_log_text(&line, "folder", service->config->zoneinfo_folder);
+    event_log_end(&line);
+}
 
-        if (order < 0) {
-            event_log_begin(&line, &service->log, EVENT_LOG_WARN, "zone_missing");
-            event_log_text(&line, "zone", missing.names[i]);
-            event_log_text(&line, "folder", service->config->zoneinfo_folder);
-            event_log_end(&line);
-        } else if (order > 0) {
-            event_log_begin(&line, &service->log, EVENT_LOG_INFO, "zone_back");
-            event_log_text(&line, "zone", logged->names[k]);
-            event_log_end(&line);
-        }
+/* Logs each time zone or calendar that timers need and that is not on the machine, and each that is
+ * there again or not needed any more. */
+static void log_missing(const struct service *service, const char *what,
+                        const struct absent_names *missing, struct absent_names *logged)
+{
+    for (size_t i = 0, k = 0; i < missing->count || k < logged->count;) {
+        const int order = i == missing->count  ? 1
+                          : k == logged->count ? -1
+                                               : strcmp(missing->names[i], logged->names[k]);
+
+        if (order < 0)
+            log_missing_line(service, true, what, missing->names[i]);
+        else if (order > 0)
+            log_missing_line(service, false, what, logged->names[k]);
         i += order <= 0;
         k += order >= 0;
     }
-    *logged = missing;
+    *logged = *missing;
 }
 
 /* Reads changes of the tz database each minute. Returns for how long the next look can wait. */
 static uint64_t look_at_zones(const struct service *service, struct instant *looked,
-                              struct zones_missing *logged)
+                              struct missing_logged *logged)
 {
+    struct absent_names missing;
     uint64_t passed_ms = instant_since_ns(*looked, instant_now()) / 1000000;
 
     if (passed_ms >= ZONES_LOOK_MS) {
@@ -468,7 +489,10 @@ static uint64_t look_at_zones(const struct service *service, struct instant *loo
         *looked = instant_now();
         passed_ms = 0;
     }
-    log_zones(service, logged);
+    node_missing_zones(service->node, &missing);
+    log_missing(service, "zone", &missing, &logged->zones);
+    node_missing_calendars(service->node, &missing);
+    log_missing(service, "calendar", &missing, &logged->calendars);
     return ZONES_LOOK_MS - passed_ms;
 }
 
@@ -536,7 +560,7 @@ static int run_until_signal(struct service *service, struct instant started)
     uint64_t dropped_logged = 0, missed_logged = 0;
     struct deliveries_logged deliveries_logged = {0};
     struct error history_logged = {.text = ""};
-    struct zones_missing zones_logged = {.count = 0};
+    struct missing_logged missing_logged = {.zones = {.count = 0}};
     struct instant zones_looked = instant_now();
 
     for (;;) {
@@ -566,7 +590,7 @@ static int run_until_signal(struct service *service, struct instant started)
         given_up_log_write(&service->given_up_log, instant_now());
         if (target_log_write_omitted(&service->target_log, instant_now()) && has_started)
             poll_ms = RUNNING_POLL_MS / 2;
-        uint64_t pause_ms = look_at_zones(service, &zones_looked, &zones_logged);
+        uint64_t pause_ms = look_at_zones(service, &zones_looked, &missing_logged);
         const uint64_t backup_ms = has_started ? look_at_backups(service) : pause_ms;
         if (backup_ms < pause_ms)
             pause_ms = backup_ms;

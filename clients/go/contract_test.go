@@ -55,6 +55,8 @@ type contractArguments struct {
 	Window      string
 	Count       int
 	Queue       string
+	Calendar    string
+	Days        []Day
 	Max         int
 	Wait        string
 	Lease       string
@@ -143,6 +145,14 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.ResumeTarget(ctx, a.Target)
 	case "target_reset":
 		return c.ResetTarget(ctx, a.Target)
+	case "calendars":
+		return c.Calendars(ctx)
+	case "calendar":
+		return c.Calendar(ctx, a.Calendar)
+	case "calendar_put":
+		return c.PutCalendar(ctx, a.Calendar, a.Days)
+	case "calendar_delete":
+		return c.DeleteCalendar(ctx, a.Calendar)
 	case "stats":
 		return c.Stats(ctx)
 	case "history":

@@ -151,6 +151,45 @@ func (c *Client) ResetTarget(ctx context.Context, target string) (*Hold, error) 
 	return c.hold(ctx, "targets", target, "reset", nil)
 }
 
+// Day is a date of a calendar, such as 2026-12-24, or a range: 2026-12-24/2027-01-01.
+type Day struct {
+	Date string `json:"date"`
+	Name string `json:"name,omitempty"`
+}
+
+// Calendar is a calendar of holidays that schedules can name.
+type Calendar struct {
+	Name  string  `json:"name"`
+	Scope string  `json:"scope"` // "tenant", or "all" for one of the daemon's settings
+	Since Instant `json:"since"` // when the tenant set it
+	Days  []Day   `json:"days"`  // those that end today or later
+}
+
+// Calendars lists the calendars that schedules can name, without their days.
+func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
+	var body struct{ Calendars []Calendar }
+	err := c.ask(ctx, "GET", "/v1/calendars", nil, &body)
+	return body.Calendars, err
+}
+
+// Calendar shows the coming days of a calendar.
+func (c *Client) Calendar(ctx context.Context, name string) (*Calendar, error) {
+	calendar := new(Calendar)
+	return calendar, c.ask(ctx, "GET", "/v1/calendars/"+url.PathEscape(name), nil, calendar)
+}
+
+// PutCalendar sets a calendar of the tenant.
+func (c *Client) PutCalendar(ctx context.Context, name string, days []Day) (*Calendar, error) {
+	calendar := new(Calendar)
+	return calendar, c.ask(ctx, "PUT", "/v1/calendars/"+url.PathEscape(name), days, calendar)
+}
+
+// DeleteCalendar deletes a calendar of the tenant.
+func (c *Client) DeleteCalendar(ctx context.Context, name string) (*Calendar, error) {
+	calendar := new(Calendar)
+	return calendar, c.ask(ctx, "DELETE", "/v1/calendars/"+url.PathEscape(name), nil, calendar)
+}
+
 func (c *Client) figures(ctx context.Context, method, path string, body any) (map[string]any, error) {
 	var figures map[string]any
 	err := c.ask(ctx, method, path, body, &figures)

@@ -329,6 +329,7 @@ static void api_closed(struct http_request *request)
     buffer_deinit(&call->body);
     timer_free(call->shown);
     timer_free(call->unclaimed);
+    calendars_leave(call->calendars);
     free(call->query_room);
     free(call);
 }

@@ -26,6 +26,7 @@ struct calendars_row {
     struct bytes owner;  /* tenant; empty for the unnamed one, too */
     struct bytes name;   /* dates_is_name */
     struct bytes source; /* file from which it was read; empty for a tenant's own */
+    uint64_t version;    /* of the tenant's definition; 0 for a file */
     struct holidays *days;
 };
 

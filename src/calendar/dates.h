@@ -29,7 +29,7 @@
 #define DATES_MOVE_DAYS_MAX 62
 
 /* Maximum size of the name of a calendar: letters, digits, '.', '_' and '-'. */
-#define DATES_NAME_SIZE_MAX 64
+#define DATES_NAME_SIZE_MAX 63
 
 struct dates_range {
     int32_t first, last;

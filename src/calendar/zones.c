@@ -31,11 +31,6 @@ struct zones_retired {
     struct zones_retired *next;
 };
 
-struct zones_absent {
-    char name[ZONE_NAME_SIZE_MAX + 1];
-    unsigned idle; /* calls of zones_refresh since the name was last requested */
-};
-
 struct zones {
     char folder[PATH_MAX / 2];
     _Atomic uint64_t generation;
@@ -45,10 +40,7 @@ struct zones {
     struct zones_entry *entries; /* sorted by name */
     size_t count, capacity;
     struct zones_retired *retired;
-    struct zones_absent absent[ZONES_MISSING_KEPT]; /* missing names that were requested, sorted */
-    size_t absent_count;
-    unsigned overflow_idle; /* like `idle`, for names beyond the size of `absent` */
-    bool has_overflow;
+    struct absent absent; /* missing names that were requested */
 };
 
 static void zones_destroy_entries(struct zones *zones)
@@ -293,23 +285,6 @@ static enum error_code zones_insert(struct zones *zones, const char *name, struc
     return ERROR_NONE;
 }
 
-static void zones_remove_absent(struct zones *zones, size_t place)
-{
-    zones->absent_count--;
-    memmove(&zones->absent[place], &zones->absent[place + 1],
-            (zones->absent_count - place) * sizeof(zones->absent[0]));
-}
-
-/* Removes a name that is no longer missing. The caller holds the lock. */
-static void zones_forget_absent(struct zones *zones, const char *name)
-{
-    for (size_t i = zones->absent_count; i-- > 0;)
-        if (strcmp(zones->absent[i].name, name) == 0) {
-            zones_remove_absent(zones, i);
-            atomic_fetch_add(&zones->generation, 1);
-        }
-}
-
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                           struct error *ret_error)
 {
@@ -336,34 +311,10 @@ enum error_code zones_get(struct zones *zones, struct bytes name, const struct z
         return code;
     pthread_mutex_lock(&zones->lock);
     code = zones_insert(zones, text, zone, &file, ret_zone, ret_error);
-    zones_forget_absent(zones, text);
+    if (absent_forget(&zones->absent, name))
+        atomic_fetch_add(&zones->generation, 1);
     pthread_mutex_unlock(&zones->lock);
     return code;
-}
-
-/* Stores a missing name. The caller holds the lock. */
-static void zones_note_absent(struct zones *zones, struct bytes name)
-{
-    char text[ZONE_NAME_SIZE_MAX + 1];
-    size_t place = 0;
-
-    snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
-    while (place < zones->absent_count && strcmp(zones->absent[place].name, text) < 0)
-        place++;
-    struct zones_absent *absent = &zones->absent[place];
-    if (place < zones->absent_count && strcmp(absent->name, text) == 0) {
-        absent->idle = 0;
-        return;
-    }
-    if (zones->absent_count == ZONES_MISSING_KEPT) {
-        zones->has_overflow = true;
-        zones->overflow_idle = 0;
-        return;
-    }
-    memmove(absent + 1, absent, (zones->absent_count - place) * sizeof(*absent));
-    zones->absent_count++;
-    absent->idle = 0;
-    memcpy(absent->name, text, sizeof(text));
 }
 
 enum error_code zones_get_used(struct zones *zones, struct bytes name, const struct zone **ret_zone,
@@ -374,18 +325,15 @@ enum error_code zones_get_used(struct zones *zones, struct bytes name, const str
     if (code != ERROR_INVALID || zone_name_check(name, NULL))
         return code;
     pthread_mutex_lock(&zones->lock);
-    zones_note_absent(zones, name);
+    absent_note(&zones->absent, name);
     pthread_mutex_unlock(&zones->lock);
     return code;
 }
 
-void zones_missing(struct zones *zones, struct zones_missing *ret_missing)
+void zones_missing(struct zones *zones, struct absent_names *ret_missing)
 {
     pthread_mutex_lock(&zones->lock);
-    ret_missing->count = zones->absent_count;
-    ret_missing->has_more = zones->has_overflow;
-    for (size_t i = 0; i < zones->absent_count; i++)
-        memcpy(ret_missing->names[i], zones->absent[i].name, sizeof(zones->absent[i].name));
+    *ret_missing = *absent_names(&zones->absent);
     pthread_mutex_unlock(&zones->lock);
 }
 
@@ -435,7 +383,7 @@ static void zones_replace(struct zones *zones, const char *name, struct zone *zo
 /* Looks for the files of missing names, and removes those names that are no longer requested. */
 static void zones_refresh_absent(struct zones *zones)
 {
-    struct zones_missing *missing = malloc(sizeof(*missing));
+    struct absent_names *missing = malloc(sizeof(*missing));
 
     if (!missing)
         return;
@@ -447,10 +395,7 @@ static void zones_refresh_absent(struct zones *zones)
     }
     free(missing);
     pthread_mutex_lock(&zones->lock);
-    for (size_t i = zones->absent_count; i-- > 0;)
-        if (++zones->absent[i].idle >= ZONES_MISSING_REFRESHES)
-            zones_remove_absent(zones, i);
-    zones->has_overflow = zones->has_overflow && ++zones->overflow_idle < ZONES_MISSING_REFRESHES;
+    absent_age(&zones->absent);
     pthread_mutex_unlock(&zones->lock);
 }
 

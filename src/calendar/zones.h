@@ -18,18 +18,13 @@
 #ifndef TICKWHEEL_CALENDAR_ZONES_H
 #define TICKWHEEL_CALENDAR_ZONES_H
 
+#include "calendar/absent.h"
 #include "calendar/zone.h"
 
 #include <stdatomic.h>
 
 #define ZONES_FOLDER    "/usr/share/zoneinfo"
 #define ZONES_COUNT_MAX 1024 /* the tz database has about 600 names */
-
-/* Maximum of missing names that are remembered; further ones are counted. */
-#define ZONES_MISSING_KEPT 64
-
-/* Calls of zones_refresh after which a missing name without a request is forgotten. */
-#define ZONES_MISSING_REFRESHES 20
 
 struct zones;
 
@@ -65,14 +60,8 @@ bool zones_suggest(const struct zones *zones, struct bytes name,
 enum error_code zones_get_used(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                                struct error *ret_error);
 
-/* Names for which zones_get_used found no zone, and which are still missing. */
-struct zones_missing {
-    size_t count; /* number of `names` */
-    bool has_more;
-    char names[ZONES_MISSING_KEPT][ZONE_NAME_SIZE_MAX + 1]; /* sorted */
-};
-
-void zones_missing(struct zones *zones, struct zones_missing *ret_missing);
+/* Returns the names for which zones_get_used found no zone, and which are still missing. */
+void zones_missing(struct zones *zones, struct absent_names *ret_missing);
 
 /* Reads the zones of changed files again, and looks for missing names. Reads the disk. */
 void zones_refresh(struct zones *zones);

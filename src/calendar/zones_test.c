@@ -241,7 +241,7 @@ static void follows_the_database(void **state)
 {
     char folder[] = "/tmp/tickwheel-zones-XXXXXX", path[64];
     struct zones *zones;
-    struct zones_missing missing;
+    struct absent_names missing;
 
     (void)state;
     assert_non_null(mkdtemp(folder));
@@ -277,7 +277,7 @@ static void follows_the_database(void **state)
     zones_refresh(zones);
     assert_int_equal(zones_test_offset(zones, "ZULU/A"), 2 * 3600);
 
-    for (int i = 5; i < ZONES_MISSING_REFRESHES; i++)
+    for (int i = 5; i < ABSENT_AGE_MAX; i++)
         zones_refresh(zones);
     zones_missing(zones, &missing);
     assert_int_equal(missing.count, 1);

@@ -15,20 +15,20 @@
 
 /* START is 8:00 of Friday, 15 January 2027. */
 
-struct calendars_change {
+struct change_of_days {
     uint64_t hour;    /* hours after START */
     const char *days; /* JSON; NULL: there is no such calendar */
 };
 
-struct calendars_row_test {
+struct calendar_change_row {
     const char *schedule;
-    struct calendars_change changes[3]; /* the first is before the timer is made */
-    const char *fired[9];               /* planned instants */
-    uint64_t down_from, down_to;        /* hours without the engine; 0 and 0 for none */
-    bool is_over;                       /* the timer has ended */
+    struct change_of_days changes[3]; /* the first is before the timer is made */
+    const char *fired[9];             /* planned instants */
+    uint64_t down_from, down_to;      /* hours without the engine; 0 and 0 for none */
+    bool is_over;                     /* the timer has ended */
 };
 
-static const struct calendars_row_test rows[] = {
+static const struct calendar_change_row rows[] = {
     /* a holiday that is declared is left out; one that is taken back fires */
     {.schedule = "{\"cron\":\"0 9 * * "
                  "*\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"except\":[\"calendar:de\"]}",
@@ -127,7 +127,7 @@ static enum error_code find_zone(void *context, struct bytes name, const struct 
     return zones_get(context, name, ret_zone, NULL);
 }
 
-static void take(struct engine_fixture *fixture, const struct calendars_row_test *row,
+static void take(struct engine_fixture *fixture, const struct calendar_change_row *row,
                  size_t *count)
 {
     for (struct delivery *out; (out = fixture_first_out(fixture)); ++*count) {
@@ -170,7 +170,7 @@ static void make_timer(struct engine_fixture *fixture, const struct zone_source 
     *ret_id = created.id;
 }
 
-static void run(const struct calendars_row_test *row, struct zones *zones, bool restarts)
+static void run(const struct calendar_change_row *row, struct zones *zones, bool restarts)
 {
     struct calendars_board board;
     struct engine_fixture fixture;

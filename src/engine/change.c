@@ -132,8 +132,10 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
         fields &= ~(uint32_t)PATCH_DUE;
     if (fields & PATCH_DUE)
         texts.last_error = (struct bytes){0};
-    if (!schedule_counts_same(timer->texts.schedule, texts.schedule))
-        texts.counted = (struct bytes){0};
+    char room[SCHEDULE_COUNTED_SIZE];
+    if (!schedule_counts_same(timer->texts.schedule, texts.schedule) &&
+        schedule_recurs(texts.schedule))
+        texts.counted = schedule_counted_anew(wall_min(engine->now, values->due), room);
     struct timer *copy = change_successor(timer, &texts);
     if (copy && fields & PATCH_RETRY)
         copy->retry = values->retry;

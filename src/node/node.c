@@ -89,6 +89,7 @@ static void node_free(struct node *node)
     node_report_deinit(&node->report);
     pthread_mutex_destroy(&node->backups.lock);
     node_holds_deinit(&node->holds);
+    node_calendars_deinit(&node->calendars);
     free(node);
 }
 
@@ -118,6 +119,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
         partition_init(&node->partitions[i], i);
     node_counts_init(&node->counts, config);
     pthread_mutex_init(&node->backups.lock, NULL);
+    node_calendars_init(&node->calendars);
     node_holds_init(&node->holds, shards_wake, &node->shards);
     return node;
 }
@@ -265,8 +267,10 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (code == ERROR_NONE)
         code = node_start_senders(node, ret_error);
     if (code == ERROR_NONE)
-        code = node_holds_start(&node->holds, node->feed, node->targets, config->data_folder,
-                                ret_error);
+        code = node_calendars_load(&node->calendars, config->calendars, ret_error);
+    if (code == ERROR_NONE)
+        code = node_holds_start(&node->holds, node->feed, node->targets, &node->calendars,
+                                config->data_folder, ret_error);
     if (code == ERROR_NONE)
         code = node_create_budget(node, ret_error);
     if (code == ERROR_NONE)

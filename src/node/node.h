@@ -340,14 +340,23 @@ struct event_loop *const *node_loops(struct node *node);
  * until node_stop. */
 struct event_loop *node_peers_loop(struct node *node);
 
-/* Returns the source of time zones by name, for requests. */
+/* Returns the source of time zones by name, for requests. It has no calendars. */
 struct zone_source node_zones(struct node *node);
+
+/* Returns the calendars of holidays; the caller leaves the table (calendars_leave). */
+struct calendars *node_calendars(struct node *node);
+
+/* Reads the files of the setting `calendars` again. If it fails, the former ones stay. */
+enum error_code node_reload_calendars(struct node *node, struct error *ret_error);
+
+/* Returns the calendars that timers need and that are missing. */
+void node_missing_calendars(struct node *node, struct absent_names *ret_missing);
 
 /* Reads the disk to see whether the tz database of the machine changed. */
 void node_refresh_zones(struct node *node);
 
 /* Returns the time zones that timers need and that are not on this machine. */
-void node_missing_zones(struct node *node, struct zones_missing *ret_missing);
+void node_missing_zones(struct node *node, struct absent_names *ret_missing);
 
 /* Checks whether a timer may be created with this target. INVALID has the reason. May be called
  * from any thread. */

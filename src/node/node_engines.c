@@ -84,6 +84,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
     options.seed = seed;
     options.zones = node_zones_used(node);
+    options.calendars = &node->calendars.board;
     options.tenant_counts = &node->counts.tenants;
     options.is_watched = feed_is_watched(node->feed);
     return options;

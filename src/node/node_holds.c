@@ -30,8 +30,8 @@ void node_holds_deinit(struct node_holds *holds)
 }
 
 enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
-                                 struct targets *targets, const char *folder,
-                                 struct error *ret_error)
+                                 struct targets *targets, struct node_calendars *calendars,
+                                 const char *folder, struct error *ret_error)
 {
     static const char *const names[] = {"PAUSES", "MAINTENANCE"};
     struct holds none;
@@ -41,6 +41,7 @@ enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for what is paused");
     holds->feed = feed;
     holds->targets = targets;
+    holds->calendars = calendars;
     target_pause_board_show(&holds->pauses, none.pauses);
     definition_board_show(&holds->definitions, none.definitions);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -101,6 +102,13 @@ static void node_holds_show_pauses(struct node_holds *holds, const struct holds 
     target_pauses_leave(last);
 }
 
+/* The calendars are ready before the definitions show, so that who defined one can use it. */
+static void node_holds_show_definitions(struct node_holds *holds, struct definitions *definitions)
+{
+    node_calendars_define(holds->calendars, definitions);
+    definition_board_show(&holds->definitions, definitions_hold(definitions));
+}
+
 static void node_holds_show_maintenance(struct node_holds *holds, const struct holds *made)
 {
     static const struct target_pause none;
@@ -145,7 +153,7 @@ void node_holds_show(struct node_holds *holds, const struct holds *made,
     if (!change || is_pause)
         node_holds_show_pauses(holds, made, change);
     if (!change || is_definition)
-        definition_board_show(&holds->definitions, definitions_hold(made->definitions));
+        node_holds_show_definitions(holds, made->definitions);
     if (!is_pause && !is_definition) {
         node_holds_show_maintenance(holds, made);
         node_holds_show_drained(holds, made);

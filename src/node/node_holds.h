@@ -17,6 +17,7 @@
 #include "delivery/targets.h"
 #include "node/feed.h"
 #include "node/node.h"
+#include "node/node_calendars.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,6 +30,7 @@ struct node_holds {
 
     struct target_pause_board pauses;    /* queues and targets that are paused; has its own lock */
     struct definition_board definitions; /* has its own lock */
+    struct node_calendars *calendars;    /* is told the definitions; set by node_holds_start */
     atomic_bool is_maintained;           /* no delivery begins */
     pthread_mutex_t lock;                /* guards the next six */
     char note[NODE_NOTE_SIZE_MAX];       /* note of the maintenance */
@@ -55,8 +57,8 @@ void node_holds_deinit(struct node_holds *holds);
 /* Starts without holds. Refuses a data folder with files of pauses or maintenance, which builds
  * before the first release wrote: ERROR_INVALID. */
 enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
-                                 struct targets *targets, const char *folder,
-                                 struct error *ret_error);
+                                 struct targets *targets, struct node_calendars *calendars,
+                                 const char *folder, struct error *ret_error);
 
 /* Returns the pauses of all tenants; the caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_holds_pauses(struct node_holds *holds);

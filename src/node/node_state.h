@@ -67,16 +67,17 @@ struct node {
     struct node_figures *figures;      /* node_figures.c */
     struct node_advance *advance;      /* node_advance.h; NULL if the clock is real */
 
-    struct node_clock clock;     /* written by the control thread */
-    struct node_counts counts;   /* any thread */
-    struct node_holds holds;     /* any thread that changes them, one at a time */
-    struct node_disk disk;       /* the read thread */
-    struct node_log log;         /* without a cluster: the shards, and its threads */
-    struct node_report report;   /* written by the shards, read by any thread */
-    struct node_backups backups; /* the backup thread */
-    struct node_shards shards;   /* each its own thread */
-    struct node_cluster cluster; /* the control thread, and those of the replicas */
-    atomic_bool is_stopping;     /* no more work is admitted */
+    struct node_clock clock;         /* written by the control thread */
+    struct node_counts counts;       /* any thread */
+    struct node_calendars calendars; /* any thread; has its own lock */
+    struct node_holds holds;         /* any thread that changes them, one at a time */
+    struct node_disk disk;           /* the read thread */
+    struct node_log log;             /* without a cluster: the shards, and its threads */
+    struct node_report report;       /* written by the shards, read by any thread */
+    struct node_backups backups;     /* the backup thread */
+    struct node_shards shards;       /* each its own thread */
+    struct node_cluster cluster;     /* the control thread, and those of the replicas */
+    atomic_bool is_stopping;         /* no more work is admitted */
 };
 
 #endif

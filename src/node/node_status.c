@@ -146,20 +146,31 @@ struct wall node_wall_coming(struct node *node)
 
 /* "2 time zones that timers need are not on this machine: Asia/Beijing US/Pacific"; cut if it is
  * long. */
-static void node_tell_missing_zones(struct node *node, char *ret_text, size_t size)
+static void node_tell_missing(const struct absent_names *missing, const char *what, const char *how,
+                              char *ret_text, size_t size)
 {
-    struct zones_missing missing;
+    *ret_text = '\0';
+    if (!missing->count)
+        return;
+    size_t at =
+        (size_t)snprintf(ret_text, size, "%zu%s %s%s that timers need %s %s:", missing->count,
+                         missing->has_more ? " and more" : "", what, missing->count == 1 ? "" : "s",
+                         missing->count == 1 ? "is" : "are", how);
+    for (size_t i = 0; i < missing->count && at + strlen(missing->names[i]) + 2 < size; i++)
+        at += (size_t)snprintf(ret_text + at, size - at, " %s", missing->names[i]);
+}
+
+/* Zones are told before calendars, if both are missing. */
+static void node_tell_missing_names(struct node *node, char *ret_text, size_t size)
+{
+    struct absent_names missing;
 
     zones_missing(node->zones, &missing);
-    *ret_text = '\0';
-    if (!missing.count)
+    node_tell_missing(&missing, "time zone", "not on this machine", ret_text, size);
+    if (*ret_text)
         return;
-    size_t at = (size_t)snprintf(
-        ret_text, size, "%zu%s time zone%s that timers need %s not on this machine:", missing.count,
-        missing.has_more ? " and more" : "", missing.count == 1 ? "" : "s",
-        missing.count == 1 ? "is" : "are");
-    for (size_t i = 0; i < missing.count && at + strlen(missing.names[i]) + 2 < size; i++)
-        at += (size_t)snprintf(ret_text + at, size - at, " %s", missing.names[i]);
+    node_calendars_missing(&node->calendars, &missing);
+    node_tell_missing(&missing, "calendar", "missing", ret_text, size);
 }
 
 struct node_advance *node_advance(const struct node *node)
@@ -199,7 +210,7 @@ void node_health(struct node *node, struct node_health *ret_health)
         node_describe_full_disk(node, ret_health);
     else
         snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
-    node_tell_missing_zones(node, ret_health->detail, sizeof(ret_health->detail));
+    node_tell_missing_names(node, ret_health->detail, sizeof(ret_health->detail));
     if (!*ret_health->detail)
         backup_tell_trouble(&node->backups, ret_health->detail, sizeof(ret_health->detail));
     if (atomic_load(&node->holds.is_maintained)) {
@@ -286,6 +297,7 @@ void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
     ret_waiting->tenant_count =
         node_show_census(node->counts.waiting_tenants, ret_waiting->tenants);
     zones_missing(node->zones, &ret_waiting->zones);
+    node_calendars_missing(&node->calendars, &ret_waiting->calendars);
     zones_version(node->zones, ret_waiting->tzdata);
 }
 

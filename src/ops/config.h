@@ -145,6 +145,8 @@ enum config_log_level {
           "disk")                                                                                 \
     FIELD(TEXT, zoneinfo_folder, "/usr/share/zoneinfo", 1, 1000,                                  \
           "folder of the tz database. A change in it counts within two minutes")                  \
+    FIELD(TEXT, calendars, "", 0, 8000,                                                           \
+          "calendars of holidays as NAME=FILE, separated by spaces; see recurrence.md")           \
     SECTION("storage", "Where timers are stored.")                                                \
     FIELD(TEXT, data_folder, "./data", 1, 4000,                                                   \
           "folder of the embedded storage; created if missing")                                   \

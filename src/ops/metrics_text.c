@@ -165,17 +165,18 @@ static void metrics_append_waiting(struct metrics_page *page, enum metric_found 
         metrics_append_waiting_row(page, found, &rows[i]);
 }
 
-/* Writes a row for each zone with a name, and one row for all others. No character of a name
+/* Writes a row for each missing zone or calendar with a name, and one row for all others. No character of a name
  * needs an escape. */
-static void metrics_append_zones(struct metrics_page *page, const struct zones_missing *zones)
+static void metrics_append_missing(struct metrics_page *page, enum metric_found found,
+                                   const char *label, const struct absent_names *missing)
 {
-    const char *name = found_rows[FOUND_ZONES_MISSING].name;
+    const char *name = found_rows[found].name;
 
-    metrics_append_found_head(page, FOUND_ZONES_MISSING);
-    for (size_t i = 0; i < zones->count; i++)
-        buffer_printf(page->to, "%s{zone=\"%s\"} 1\n", name, zones->names[i]);
-    if (zones->has_more)
-        buffer_printf(page->to, "%s{zone=\"%s\"} 1\n", name, METRICS_OTHERS);
+    metrics_append_found_head(page, found);
+    for (size_t i = 0; i < missing->count; i++)
+        buffer_printf(page->to, "%s{%s=\"%s\"} 1\n", name, label, missing->names[i]);
+    if (missing->has_more)
+        buffer_printf(page->to, "%s{%s=\"%s\"} 1\n", name, label, METRICS_OTHERS);
 }
 
 /* ---- histograms ---- */
@@ -277,7 +278,8 @@ void metrics_format(struct metrics *metrics, enum metrics_format format,
     metrics_append_found(&page, FOUND_FILES_MAX, process_file_limit(), 1);
     metrics_append_info(&page, FOUND_BUILD_INFO, metrics->version);
     metrics_append_info(&page, FOUND_TZDATA_INFO, waiting->tzdata);
-    metrics_append_zones(&page, &waiting->zones);
+    metrics_append_missing(&page, FOUND_ZONES_MISSING, "zone", &waiting->zones);
+    metrics_append_missing(&page, FOUND_CALENDARS_MISSING, "calendar", &waiting->calendars);
     if (format == METRICS_OPENMETRICS)
         buffer_append_text(buffer, "# EOF\n");
 }

@@ -21,7 +21,8 @@ struct metrics_waiting_row {
 
 struct metrics_waiting {
     char tzdata[ZONES_VERSION_SIZE]; /* the version of the tz database */
-    struct zones_missing zones;      /* that timers need */
+    struct absent_names zones;       /* missing ones that timers need */
+    struct absent_names calendars;   /* likewise */
     size_t queue_count, tenant_count;
     struct metrics_waiting_row queues[METRICS_WAITING_ROWS], tenants[METRICS_WAITING_ROWS];
 };

@@ -410,8 +410,7 @@ enum error_code schedule_make(const struct schedule_spec *spec, struct wall crea
     return code ? code : schedule_make_dates(spec, tenant, zones, schedule, ret_error);
 }
 
-/* Reads what schedule_counted has written. Texts that are damaged count as nothing counted. */
-static void schedule_read_counted(struct schedule *schedule, struct bytes text)
+void schedule_read_counted(struct schedule *schedule, struct bytes text)
 {
     char room[SCHEDULE_COUNTED_SIZE];
     unsigned long long counted, until_ms;
@@ -584,6 +583,14 @@ uint32_t schedule_count(const struct schedule *schedule, struct wall from, struc
         count++;
     }
     return count;
+}
+
+struct bytes schedule_counted_anew(struct wall from, char room[SCHEDULE_COUNTED_SIZE])
+{
+    const int size = snprintf(room, SCHEDULE_COUNTED_SIZE, "0 %llu",
+                              (unsigned long long)(from.ms ? from.ms - 1 : 0));
+
+    return (struct bytes){room, (size_t)size};
 }
 
 /* ---- other rules of a zone ---- */

@@ -162,6 +162,12 @@ void schedule_take(struct schedule *schedule, struct wall due);
 #define SCHEDULE_COUNTED_SIZE 40
 struct bytes schedule_counted(const struct schedule *schedule, char room[SCHEDULE_COUNTED_SIZE]);
 
+/* Returns the text of a schedule that counts anew, from the instant `from` on. */
+struct bytes schedule_counted_anew(struct wall from, char room[SCHEDULE_COUNTED_SIZE]);
+
+/* Takes over what the text says. Without a text everything since the creation counts. */
+void schedule_read_counted(struct schedule *schedule, struct bytes text);
+
 /* Returns the mark of a due time: that time and the offset of the schedule's time zone then; with
  * calendars also the planned instant before it, and the instant that was moved there. Empty unless
  * the schedule is a cron expression with a time zone, or names calendars. It is written to

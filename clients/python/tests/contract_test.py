@@ -116,6 +116,8 @@ class Contract(unittest.TestCase):
             return (given.pop("name"), given.pop("definition")), given
         if do in ("named_target_get", "named_target_remove"):
             return (given.pop("name"),), given
+        if do in ("calendar", "calendar_put", "calendar_delete"):
+            return (given.pop("calendar"),), given
         if do == "lease":
             return (given.pop("queue"),), given
         if do == "metrics":
@@ -134,6 +136,7 @@ class Contract(unittest.TestCase):
              "named_target_get": "named_target", "named_target_set": "set_named_target",
              "named_target_rotate": "rotate_named_target",
              "named_target_remove": "remove_named_target", "named_targets_reseal": "reseal_named_targets",
+             "calendar_put": "put_calendar", "calendar_delete": "delete_calendar",
              "cluster_drain": "drain_node", "cluster_undrain": "undrain_node",
              "maintenance_begin": "begin_maintenance", "maintenance_end": "end_maintenance"}
 

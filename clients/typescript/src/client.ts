@@ -5,7 +5,7 @@ import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, TickwheelError, U
 import {checked, milliseconds} from "./duration.js";
 import {formatJson, parseJson} from "./json.js";
 import type {
-  AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Delivery, DeliveryFilter, Duration, Event, EventFilter,
+  AckResult, Calendar, Completion, Completions, Count, Create, Day, DeadFilter, DeadGroup, Delivery, DeliveryFilter, Duration, Event, EventFilter,
   Figures, Filter, Forecast, Hold, Instant, Item, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, ScheduleFilter, ScheduleState,
   Selection, Span, SpanCount, Target, Time, Timer,
 } from "./models.js";
@@ -579,6 +579,27 @@ export class Client {
   /** Seals all secrets with the first key of the daemon. */
   resealNamedTargets(): Promise<Figures> {
     return this.#send({method: "POST", path: "/v1/named-targets/reseal"});
+  }
+
+  // ---- calendars of holidays ----
+
+  /** The calendars that schedules can name, of the tenant and of all tenants, without their days. */
+  async calendars(): Promise<Calendar[]> {
+    return (await this.#send<{calendars: Calendar[]}>({method: "GET", path: "/v1/calendars"})).calendars;
+  }
+
+  /** The coming days of a calendar. */
+  calendar(name: string): Promise<Calendar> {
+    return this.#send({method: "GET", path: `/v1/calendars/${encodeURIComponent(name)}`});
+  }
+
+  /** Sets a calendar of the tenant, such as ["2026-12-24/2027-01-01", {date: "2027-05-01", name: "Labour Day"}]. */
+  putCalendar(name: string, days: (string | Day)[]): Promise<Calendar> {
+    return this.#json("PUT", `/v1/calendars/${encodeURIComponent(name)}`, days);
+  }
+
+  deleteCalendar(name: string): Promise<{name: string}> {
+    return this.#send({method: "DELETE", path: `/v1/calendars/${encodeURIComponent(name)}`});
   }
 
   // ---- the service ----

@@ -179,6 +179,20 @@ export interface Hold {
   reset?: number;
 }
 
+/** A date of a calendar, or a range: 2026-12-24/2027-01-01. */
+export interface Day {
+  date: string;
+  name?: string;
+}
+
+/** A calendar of holidays; of the tenant, or of all tenants by the daemon's settings. */
+export interface Calendar {
+  name: string;
+  scope: "tenant" | "all";
+  since?: string;
+  days?: Day[];
+}
+
 export interface Queue {
   name: string;
   ready: number;

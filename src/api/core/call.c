@@ -401,6 +401,9 @@ struct timer_json_limits call_timer_limits(struct call *call)
     limits.tenant = caller_tenant(&call->caller);
     limits.bare_after = call_bare_after(call);
     limits.is_after_bare = &call->is_after_bare;
+    if (!call->calendars)
+        call->calendars = node_calendars(call->api->options.node);
+    limits.zones.calendars = call->calendars;
     return limits;
 }
 

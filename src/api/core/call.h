@@ -51,8 +51,9 @@ struct call {
     struct timer *timer;
     struct timer *unclaimed; /* timer to create when its claim (name.h) is durable; or NULL */
     struct command_created created;
-    bool is_after_bare;   /* `after` was a number that looks like seconds */
-    bool must_exist;      /* a PUT with If-Match */
+    struct calendars *calendars; /* calendars that call_timer_limits gave; NULL before that */
+    bool is_after_bare;          /* `after` was a number that looks like seconds */
+    bool must_exist;             /* a PUT with If-Match */
     uint32_t if_version;  /* If-Match of a PUT, or of a PATCH that depends on its timer; or 0 */
     unsigned patch_tries; /* number of merges that another request's change made void */
 };

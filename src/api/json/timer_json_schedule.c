@@ -488,6 +488,10 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
     code = timer_schedule_make(parse, timer->created, &schedule);
     if (code)
         return code;
+    char room[SCHEDULE_COUNTED_SIZE];
+    schedule_read_counted(&schedule, restarts || timer_schedule_redates(parse, &old)
+                                         ? schedule_counted_anew(parse->now, room)
+                                         : timer->texts.counted);
     if ((restarts && (HAS(parse, every) || !has_time)) ||
         (!has_time && timer_schedule_redates(parse, &old))) {
         parse->due = schedule_first(&schedule, parse->now);

@@ -212,6 +212,14 @@ def rotate_named_target(name: str, given: Fields) -> Call[Json]:
     return call
 
 
+def calendar(method: str, name: str) -> Call[Json]:
+    return ask(method, f"/v1/calendars/{quote(name, safe='')}")
+
+
+def put_calendar(name: str, days: Iterable[Union[str, Json]]) -> Call[Json]:
+    return Call("PUT", f"/v1/calendars/{quote(name, safe='')}", dict, encode(list(days)), headers={"Content-Type": JSON})
+
+
 def queue(name: str) -> Call[Json]:
     return ask("GET", f"/v1/queues/{quote(name, safe='')}")
 

@@ -367,6 +367,23 @@ class AsyncClient:
         """Seals all secrets with the first key of the daemon."""
         return await self._send(_calls.ask("POST", "/v1/named-targets/reseal"))
 
+    # ---- calendars of holidays ----
+
+    async def calendars(self) -> Json:
+        """The calendars that schedules can name: those of the tenant, and those of all tenants."""
+        return await self._send(_calls.ask("GET", "/v1/calendars"))
+
+    async def calendar(self, name: str) -> Json:
+        """The coming days of a calendar."""
+        return await self._send(_calls.calendar("GET", name))
+
+    async def put_calendar(self, name: str, days: Iterable[Union[str, Json]]) -> Json:
+        """Sets a calendar of the tenant, such as `["2026-12-24/2027-01-01", {"date": "2027-05-01", "name": "Labour Day"}]`."""
+        return await self._send(_calls.put_calendar(name, days))
+
+    async def delete_calendar(self, name: str) -> Json:
+        return await self._send(_calls.calendar("DELETE", name))
+
     # ---- the service ----
 
     async def health(self) -> Json:

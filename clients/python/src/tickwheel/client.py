@@ -363,6 +363,23 @@ class Client:
         """Seals all secrets with the first key of the daemon."""
         return self._send(_calls.ask("POST", "/v1/named-targets/reseal"))
 
+    # ---- calendars of holidays ----
+
+    def calendars(self) -> Json:
+        """The calendars that schedules can name: those of the tenant, and those of all tenants."""
+        return self._send(_calls.ask("GET", "/v1/calendars"))
+
+    def calendar(self, name: str) -> Json:
+        """The coming days of a calendar."""
+        return self._send(_calls.calendar("GET", name))
+
+    def put_calendar(self, name: str, days: Iterable[Union[str, Json]]) -> Json:
+        """Sets a calendar of the tenant, such as `["2026-12-24/2027-01-01", {"date": "2027-05-01", "name": "Labour Day"}]`."""
+        return self._send(_calls.put_calendar(name, days))
+
+    def delete_calendar(self, name: str) -> Json:
+        return self._send(_calls.calendar("DELETE", name))
+
     # ---- the service ----
 
     def health(self) -> Json:

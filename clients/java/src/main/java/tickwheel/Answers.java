@@ -30,6 +30,14 @@ public final class Answers {
     public record Hold(String name, Paused paused, int reset) {
     }
 
+    /** A date of a calendar, or a range of dates; the name may be null. */
+    public record Day(String date, String name) {
+    }
+
+    /** A calendar of holidays; its scope is "tenant", or "all" for one of the daemon's settings. */
+    public record Calendar(String name, String scope, Instant since, List<Day> days) {
+    }
+
     public record Queue(String name, int ready, int leased, int workers, boolean moreOnDisk, Instant oldest,
             Paused paused) {
     }

@@ -665,6 +665,30 @@ public final class Client {
         return "/v1/named-targets/" + encode(name);
     }
 
+    // ---- calendars of holidays ----
+
+    /** The calendars that schedules can name, of the tenant and of all tenants, without their days. */
+    public List<Answers.Calendar> calendars() {
+        return Json.list(transport.tree(new Call("GET", "/v1/calendars")).get("calendars"), Answers.Calendar.class);
+    }
+
+    /** The coming days of a calendar. */
+    public Answers.Calendar calendar(String name) {
+        return transport.value(new Call("GET", "/v1/calendars/" + encode(name)), Answers.Calendar.class);
+    }
+
+    /** Sets a calendar of the tenant. A date may be a range: 2026-12-24/2027-01-01. */
+    public Answers.Calendar putCalendar(String name, List<Answers.Day> days) {
+        List<Map<String, String>> fields = new ArrayList<>();
+        for (Answers.Day day : days)
+            fields.add(day.name() == null ? Map.of("date", day.date()) : Map.of("date", day.date(), "name", day.name()));
+        return transport.value(new Call("PUT", "/v1/calendars/" + encode(name)).json(fields), Answers.Calendar.class);
+    }
+
+    public Answers.Calendar deleteCalendar(String name) {
+        return transport.value(new Call("DELETE", "/v1/calendars/" + encode(name)), Answers.Calendar.class);
+    }
+
     // ---- the service ----
 
     /** Whether the process runs. */

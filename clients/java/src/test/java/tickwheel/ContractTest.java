@@ -109,6 +109,11 @@ class ContractTest {
         return StreamSupport.stream(list.spliterator(), false).map(JsonNode::asText).toList();
     }
 
+    private static List<Answers.Day> days(JsonNode list) {
+        return StreamSupport.stream(list.spliterator(), false)
+                .map(day -> new Answers.Day(day.get("date").asText(), day.path("name").textValue())).toList();
+    }
+
     private static Map<String, String> labels(JsonNode given) {
         Map<String, String> labels = new HashMap<>();
         given.path("labels").fields().forEachRemaining(one -> labels.put(one.getKey(), one.getValue().asText()));
@@ -232,6 +237,10 @@ class ContractTest {
             case "named_target_rotate" -> client.rotateNamedTarget(given.get("name").asText(), given.get("definition"));
             case "named_target_remove" -> client.removeNamedTarget(given.get("name").asText(), null);
             case "named_targets_reseal" -> client.resealNamedTargets();
+            case "calendars" -> client.calendars();
+            case "calendar" -> client.calendar(given.get("calendar").asText());
+            case "calendar_put" -> client.putCalendar(given.get("calendar").asText(), days(given.get("days")));
+            case "calendar_delete" -> client.deleteCalendar(given.get("calendar").asText());
             case "stats" -> client.stats();
             case "history" -> client.history(given.get("window").asText());
             case "verdict" -> client.verdict();
