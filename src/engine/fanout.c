@@ -256,8 +256,10 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
     texts.parts = fanout_write(&fanout, room);
     if (recurs && !fanout_has_begun(timer, before))
         fanout_add_runs(&texts, before, &missed, runs);
-    if (next.due.ms != WALL_NEVER.ms)
+    if (next.due.ms != WALL_NEVER.ms) {
         texts.zoned = next.zoned;
+        texts.counted = next.counted;
+    }
     struct timer *copy = timer_copy(timer, &texts);
     if (!copy) {
         outcome_drop_new(engine, entry);
@@ -329,6 +331,7 @@ static bool fanout_skip(struct engine *engine, struct entry *entry, const struct
     skipped.error = BYTES("skipped because the firing before was not over (overlap)");
     texts.runs = runs_add(texts.runs, &skipped, room);
     texts.zoned = next.zoned;
+    texts.counted = next.counted;
     struct timer *copy = timer_copy(timer, &texts);
     if (!copy)
         return false;
@@ -361,6 +364,9 @@ static void fanout_fire(struct engine *engine, struct entry *entry, const struct
         break;
     case OUTCOME_MOVES:
         outcome_moves(engine, entry, due);
+        break;
+    case OUTCOME_LEFT_OUT:
+        outcome_left_out(engine, entry);
         break;
     case OUTCOME_TOO_LATE:
         outcome_dropped(engine, entry);

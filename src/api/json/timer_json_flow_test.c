@@ -37,7 +37,7 @@ static void test_flows_are_stored_and_shown(void **state)
 
         assert_text(timer->texts.flow, cases[i].text);
         buffer_init(&out);
-        timer_json_format(timer, &out);
+        timer_json_format(timer, &(struct timer_json_view){0}, &out);
         if (!memmem(out.data, out.size, cases[i].shown, strlen(cases[i].shown)))
             fail_msg("%.*s", (int)out.size, out.data);
         buffer_deinit(&out);
