@@ -257,8 +257,8 @@ static void test_a_crash_at_any_batch_loses_nothing(void **state)
     }
 }
 
-/* A note that waits for its timer while the write of that fails is lost; the next look finds the end
- * of its part. */
+/* A note that waits for its timer while the write of that fails is lost. The next look finds the
+ * end of its part. */
 /* proves: targets-crash */
 static void test_a_lost_note_is_found(void **state)
 {
