@@ -327,6 +327,8 @@ static enum error_code named_read_before(struct named_reader *reader)
 {
     if (reader->form == NAMED_STORED)
         return named_read_field(reader, NAMED_BEFORE, &named_signing_field);
+    if (json_peek(&reader->json) != JSON_OBJECT)
+        return named_wrong(reader, "#/signing_before", "", "It must be an object, as it is shown");
     json_skip(&reader->json, NULL);
     return ERROR_NONE;
 }

@@ -115,6 +115,8 @@ def has_null(body):
 def filter_case(context, case):
     if case.operation.label == "DELETE /v1/dead" and not names_what_to_delete(case.query or {}):
         return False
+    if case.method == "PUT" and isinstance(case.body, dict) and "signing" in case.body:
+        return False  # secrets in base64: tests/e2e/signing_test.py has them
     if case.query and "cursor" in case.query:
         return False  # only the server can make one
     if case.media_type in LINES and not isinstance(case.body, str):

@@ -213,6 +213,7 @@ class NamedSigningTest(NamedCase):
                               ("", {"signing": SHOP_NEXT, "more": 1})):
             problem = self.rotate(422, **body)[1]
             self.assertEqual([each["pointer"] for each in problem.get("errors", [{"pointer": ""}])], [pointer], problem)
+        self.define(422, signing_before=SHOP_NEXT)
         self.assertEqual(self.signers(), [SHOP])
         self.rotate(signing=SHOP_NEXT, overlap="30d")
         self.assertEqual(self.signers(), [SHOP, SHOP_NEXT])
