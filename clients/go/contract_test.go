@@ -35,6 +35,7 @@ type contractCase struct {
 type contractArguments struct {
 	ID          string
 	Key         string
+	Limits      map[string]any
 	IfVersion   int64 `json:"if_version"`
 	Patch       map[string]any
 	Timers      []Create
@@ -133,6 +134,10 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.ResumeQueue(ctx, a.Queue)
 	case "flows":
 		return c.Flows(ctx)
+	case "flow_set":
+		return c.SetFlow(ctx, a.Key, a.Limits)
+	case "flow_remove":
+		return c.RemoveFlow(ctx, a.Key)
 	case "flow_pause":
 		return c.PauseFlow(ctx, a.Key, pause)
 	case "flow_resume":

@@ -120,6 +120,16 @@ func (c *Client) Flows(ctx context.Context) (map[string]any, error) {
 	return c.figures(ctx, "GET", "/v1/flows", nil)
 }
 
+// SetFlow sets limits for all timers of the flow, instead of their own. Key is not part of them.
+func (c *Client) SetFlow(ctx context.Context, key string, limits map[string]any) (map[string]any, error) {
+	return c.figures(ctx, "PUT", "/v1/flows/"+url.PathEscape(key), limits)
+}
+
+// RemoveFlow lets the timers of the flow keep their own limits again.
+func (c *Client) RemoveFlow(ctx context.Context, key string) (map[string]any, error) {
+	return c.figures(ctx, "DELETE", "/v1/flows/"+url.PathEscape(key), nil)
+}
+
 // PauseFlow: no timer of the flow starts before it is resumed.
 func (c *Client) PauseFlow(ctx context.Context, key string, pause Pause) (*Hold, error) {
 	return c.hold(ctx, "flows", key, "pause", pause)

@@ -383,10 +383,10 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     assert(!engine->is_draining);
     assert(entry->phase == ENTRY_QUEUED);
     assert(entry->row_at.ms == timer->at.ms);
+    *ret_delivery = NULL;
     struct wall due;
     const enum outcome_firing firing = outcome_firing(engine, timer, &due);
     if (firing == OUTCOME_APART && dispatch_begin_apart(engine, queue, entry, due)) {
-        *ret_delivery = NULL;
         return true;
     }
     if (firing != OUTCOME_FIRES && firing != OUTCOME_APART) {
@@ -401,14 +401,12 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
             outcome_left_out(engine, entry);
         else
             outcome_dropped(engine, entry);
-        *ret_delivery = NULL;
         return true;
     }
     dispatch_date_failure(engine, queue, timer, due);
     if (outcome_is_abandoned(engine, timer, queue->failing_since)) {
         dispatch_take_out(engine, queue, entry);
         outcome_abandoned(engine, entry);
-        *ret_delivery = NULL;
         return true;
     }
 
@@ -419,7 +417,6 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     const enum lanes_answer answer = lanes_admit(engine, queue, entry);
     if (answer != LANES_STARTS) {
         free(delivery);
-        *ret_delivery = NULL;
         return answer == LANES_WAITS;
     }
     delivery->row_due = timer->due;
@@ -746,7 +743,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         queue->wants_alarm = true; /* its alarm was set for the old time */
         dispatch_take_early(engine, queue, &early);
     }
-    flows_clock_went_back(engine);
+    flows_look_again(engine);
     LIST_FOR_EACH (&early, link) {
         struct entry *entry = entry_of(link);
         struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
@@ -758,6 +755,11 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         spill_reschedule(engine, entry);
     }
     dispatch_set_alarms(engine);
+}
+
+void dispatch_limits_changed(struct engine *engine)
+{
+    flows_look_again(engine);
 }
 
 /* ---- questions ---- */

@@ -72,6 +72,9 @@ void dispatch_drain(struct engine *engine);
  * case. */
 void dispatch_look_at_pauses(struct engine *engine);
 
+/* Applies new limits of flows. O(flows). */
+void dispatch_limits_changed(struct engine *engine);
+
 /* Makes engine_take_woken return every queue that has items, also those it returned before.
  * O(queues). */
 void leases_wake_all(struct engine *engine);

@@ -307,7 +307,7 @@ static enum wait_reason dispatch_lane_reason(const struct engine *engine,
 
     if (lane->reason != WAIT_FLOW || lane->called == 0 || !queue || list_is_empty(&lane->timers) ||
         lane->flow->next_at.ms > engine->now.ms ||
-        flows_is_full(lane->flow, dispatch_first(lane)->timer))
+        flows_is_full(engine, lane->flow, dispatch_first(lane)->timer))
         return lane->reason;
     return queue->reason;
 }

@@ -329,13 +329,14 @@ void flows_mark(struct engine *engine, struct dispatch_flow *flow);
 bool flows_may_call(const struct engine *engine, const struct dispatch_queue *lane);
 
 /* True if as many timers of the flow run as this one's limit allows. */
-bool flows_is_full(const struct dispatch_flow *flow, const struct timer *timer);
+bool flows_is_full(const struct engine *engine, const struct dispatch_flow *flow,
+                   const struct timer *timer);
 
 /* Frees flows whose rate does not matter any more. O(flows freed). */
 void flows_forget(struct engine *engine);
 
-/* Computes the times of the next starts again. */
-void flows_clock_went_back(struct engine *engine);
+/* Makes all flows compute again when their next timers may start. */
+void flows_look_again(struct engine *engine);
 
 void flows_destroy(struct dispatch *dispatch);
 

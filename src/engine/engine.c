@@ -140,6 +140,7 @@ static void engine_look_at_definitions(struct engine *engine)
     definitions_leave(engine->definitions);
     engine->definitions =
         definition_board_take(engine->options.definitions, &engine->definitions_version);
+    dispatch_limits_changed(engine);
 }
 
 /* Lets the schedules of this turn use the present calendars. No schedule outlives its call, so the

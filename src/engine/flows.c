@@ -10,8 +10,8 @@
  * that waits for something else: a paused target, a breaker, a worker. A timer that gets none waits
  * in a lane (lanes.c).
  *
- * Limits     A timer starts only within the limits that it carries, whatever others of its flow
- *            carry.
+ * Limits     Those that the tenant has defined for the flow. Without a definition a timer starts
+ *            only within the limits that it carries, whatever others of its flow carry.
  */
 #include "engine/dispatch_queue.h"
 
@@ -115,12 +115,17 @@ void flows_part(struct engine *engine, struct dispatch_queue *lane)
 
 /* ---- limits ---- */
 
-/* Returns the timer's flow. A text that is damaged limits nothing. */
-static struct flow flows_limits(const struct timer *timer)
+/* Returns the limits that its tenant defined for the timer's flow, or else those of the timer. A
+ * text that is damaged limits nothing. */
+static struct flow flows_limits(const struct engine *engine, const struct timer *timer)
 {
+    const struct definition *defined =
+        engine->definitions ? definitions_find(engine->definitions, timer->texts.tenant,
+                                               DEFINITION_FLOW, flow_key(timer->texts.flow))
+                            : NULL;
     struct flow limits;
 
-    if (!flow_decode(timer->texts.flow, &limits))
+    if (!flow_decode(defined ? defined->value : timer->texts.flow, &limits))
         limits = (struct flow){0};
     if (limits.concurrency == 0)
         limits.concurrency = BUDGET_ALL_PLACES;
@@ -152,15 +157,16 @@ struct dispatch_flow *flows_of(const struct engine *engine, const struct timer *
     return name.flow ? map_get(&engine->dispatch->flows, name.flow) : NULL;
 }
 
-bool flows_is_full(const struct dispatch_flow *flow, const struct timer *timer)
+bool flows_is_full(const struct engine *engine, const struct dispatch_flow *flow,
+                   const struct timer *timer)
 {
     return !budget_has_place(&flow->claim) &&
-           budget_held(&flow->claim) >= flows_limits(timer).concurrency;
+           budget_held(&flow->claim) >= flows_limits(engine, timer).concurrency;
 }
 
 bool flows_has_place(struct engine *engine, struct dispatch_flow *flow, const struct timer *timer)
 {
-    const struct flow limits = flows_limits(timer);
+    const struct flow limits = flows_limits(engine, timer);
 
     assert(!engine->is_draining);
     if (flow->next_at.ms > engine->now.ms)
@@ -175,7 +181,7 @@ bool flows_has_place(struct engine *engine, struct dispatch_flow *flow, const st
 
 bool flows_take_place(struct engine *engine, struct dispatch_flow *flow, const struct timer *timer)
 {
-    const struct flow limits = flows_limits(timer);
+    const struct flow limits = flows_limits(engine, timer);
     const uint64_t rate = flows_rate(&limits);
 
     if (!flows_has_place(engine, flow, timer))
@@ -224,7 +230,7 @@ void flows_ended(struct engine *engine, struct entry *entry)
     flows_settle(engine, flow);
 }
 
-void flows_clock_went_back(struct engine *engine)
+void flows_look_again(struct engine *engine)
 {
     size_t cursor = 0;
 

@@ -187,7 +187,7 @@ static void lateness_explain_flow(struct engine *engine, struct dispatch_queue *
 {
     const struct dispatch_flow *flow = flows_of(engine, entry->timer);
     const struct wall paused_until = flows_paused_until(engine, entry->timer);
-    const bool is_full = flow && flows_is_full(flow, entry->timer);
+    const bool is_full = flow && flows_is_full(engine, flow, entry->timer);
     const bool is_paced = flow && flow->next_at.ms > engine->now.ms;
 
     explained->flow_running = flow ? budget_held(&flow->claim) : 0;

@@ -206,7 +206,7 @@ class Overview(CommandLine):
         for _ in range(3):
             self.create(target="queue:jobs", after=0, flow={"key": "customer 42", "concurrency": 1})
         self.ask("lease", "jobs", "--wait", "20s")
-        harness.wait_until(lambda: self.ask("lease", "jobs")[0]["items"] == [] and self.ask("flows")[0]["flows"][0]["waiting"] == 2,
+        harness.wait_until(lambda: not self.ask("lease", "jobs") and self.ask("flows")[0]["flows"][0]["waiting"] == 2,
                            20, "two that wait")
         head, row = self.run_cli("flows").out.splitlines()
         self.assertEqual(head.split()[:3], ["FLOW", "RUNNING", "OF"])

@@ -129,6 +129,28 @@ class FlowsTest(unittest.TestCase):
             self.assertLessEqual(len(held), 2)
         self.assertEqual(done, 5)
 
+    # proves: flow-set
+    def test_limits_for_all(self):
+        for i in range(4):
+            self.create(self.slow.url("/a"), {"key": "d", "concurrency": 1}, key=f"d-{i}")
+        self.wait_for_open("/a", 1)
+        harness.wait_until(lambda: self.flows()["d"]["waiting"] == 3, 20, "three wait")
+        status, _, answer = self.daemon.call("PUT", "/v1/flows/d", {"concurrency": 3, "rate": "1000/s"})
+        self.assertEqual((status, answer), (200, {"key": "d", "concurrency": 3, "rate": "1000/s"}))
+        self.wait_for_open("/a", 3)
+        self.assertEqual((self.flows()["d"]["concurrency"], self.flows()["d"]["defined"]), (3, True))
+        self.daemon.signal(signal.SIGKILL)
+        self.start()
+        self.assertEqual(self.flows()["d"]["concurrency"], 3)
+        status, _, answer = self.daemon.call("DELETE", "/v1/flows/d")
+        self.assertEqual((status, answer), (200, {"key": "d"}))
+        self.assertEqual(self.daemon.call("DELETE", "/v1/flows/d")[0], 404)
+        self.slow.gate.release(100)
+        for body in {}, {"key": "d", "rate": 1}, {"rate": 0}, {"rate": 1, "rate ": 1}, []:
+            self.assertEqual(self.daemon.call("PUT", "/v1/flows/d", body)[0], 422, body)
+        for key in "a%20b", "k" * 65:
+            self.assertEqual(self.daemon.call("PUT", "/v1/flows/" + key, {"rate": 1})[0], 422, key)
+
     # proves: flow-rate
     def test_starts_keep_the_rate(self):
         self.slow.gate.release(100)

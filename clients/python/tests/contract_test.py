@@ -112,6 +112,8 @@ class Contract(unittest.TestCase):
             return (given.pop("queue"),), given
         if do in ("target_pause", "target_resume", "target_reset"):
             return (given.pop("target"),), given
+        if do == "flow_set":
+            return (given.pop("key"), given.pop("limits")), given
         if do == "named_target_set":
             return (given.pop("name"), given.pop("definition")), given
         if do in ("named_target_get", "named_target_remove"):
@@ -131,7 +133,7 @@ class Contract(unittest.TestCase):
 
     NAMES = {"dead_list": "dead", "dead_redrive": "redrive", "dead_delete": "delete_dead",
              "dead_delete_one": "delete_dead_letter", "queue_pause": "pause_queue", "queue_resume": "resume_queue",
-             "flow_pause": "pause_flow", "flow_resume": "resume_flow",
+             "flow_set": "set_flow", "flow_remove": "remove_flow", "flow_pause": "pause_flow", "flow_resume": "resume_flow",
              "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
              "named_target_get": "named_target", "named_target_set": "set_named_target",
              "named_target_rotate": "rotate_named_target",

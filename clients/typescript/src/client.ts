@@ -521,6 +521,16 @@ export class Client {
     return this.#send({method: "GET", path: "/v1/flows"});
   }
 
+  /** Sets limits for all timers of the flow, instead of their own. */
+  setFlow(key: string, limits: Omit<NonNullable<Create["flow"]>, "key">): Promise<Figures> {
+    return this.#json("PUT", `/v1/flows/${encodeURIComponent(key)}`, limits);
+  }
+
+  /** Lets the timers of the flow keep their own limits again. */
+  removeFlow(key: string): Promise<Figures> {
+    return this.#send({method: "DELETE", path: `/v1/flows/${encodeURIComponent(key)}`});
+  }
+
   /** No timer of the flow starts before it is resumed, by a call or at `until`. */
   pauseFlow(key: string, pause: Pause = {}): Promise<Hold> {
     return this.#json("POST", `/v1/flows/${encodeURIComponent(key)}/pause`, held(pause));

@@ -83,6 +83,10 @@ void timer_json_put_fields(const struct timer *timer, uint64_t fields, struct bu
 /* Appends its last firings as the member `runs`, an array, the newest first. */
 void timer_json_put_runs(const struct timer *timer, struct buffer *out);
 
+/* Reads the limits of the flow with this key, and appends its text (timer/flow.h). */
+enum error_code timer_json_flow_limits(struct bytes json, struct bytes key, struct buffer *ret_text,
+                                       struct problem *ret_problem);
+
 /* Appends the members of a flow to the open object. */
 void timer_json_put_flow(const struct flow *flow, struct buffer *out);
 

@@ -12,6 +12,8 @@ enum flow_field { FLOW_FIELD_key, FLOW_FIELD_concurrency, FLOW_FIELD_rate, FLOW_
 
 static const char *const flow_fields[] = {"key", "concurrency", "rate", "period"};
 
+enum { FLOW_FIELDS = sizeof(flow_fields) / sizeof(flow_fields[0]), FLOW_POINTER_SIZE = 24 };
+
 /* Periods that a rate may name by a letter, as in "10/s". */
 static const struct {
     char letter;
@@ -20,26 +22,25 @@ static const struct {
 
 enum { FLOW_PERIODS = sizeof(flow_periods) / sizeof(flow_periods[0]) };
 
-static enum error_code flow_read_key(struct timer_parse *parse)
+static enum error_code flow_read_key(struct timer_parse *parse, const char *pointer)
 {
     struct error error;
-    enum error_code code = timer_parse_string(parse, "#/flow/key", &parse->flow.key);
+    enum error_code code = timer_parse_string(parse, pointer, &parse->flow.key);
 
     if (code)
         return code;
     if (parse->flow.key.size > FLOW_KEY_SIZE_MAX)
-        return timer_parse_invalid(parse, "#/flow/key", "It must have 1 to %d bytes",
-                                   FLOW_KEY_SIZE_MAX);
+        return timer_parse_invalid(parse, pointer, "It must have 1 to %d bytes", FLOW_KEY_SIZE_MAX);
     if (name_check_new(parse->flow.key, &error))
-        return timer_parse_invalid_error(parse, "#/flow/key", &error);
+        return timer_parse_invalid_error(parse, pointer, &error);
     return ERROR_NONE;
 }
 
-static enum error_code flow_read_rate_text(struct timer_parse *parse)
+static enum error_code flow_read_rate_text(struct timer_parse *parse, const char *pointer)
 {
     char room[TIMER_JSON_NAME_ROOM];
     struct bytes text;
-    enum error_code code = timer_parse_string_into(parse, "#/flow/rate", room, &text);
+    enum error_code code = timer_parse_string_into(parse, pointer, room, &text);
     uint32_t rate = 0;
     size_t at = 0;
 
@@ -54,50 +55,67 @@ static enum error_code flow_read_rate_text(struct timer_parse *parse)
             parse->flow.period_ms = flow_periods[i].ms;
             return ERROR_NONE;
         }
-    return timer_parse_invalid(parse, "#/flow/rate",
+    return timer_parse_invalid(parse, pointer,
                                "It must be a number of starts and s, m, h or d, such as 10/s");
 }
 
-static enum error_code flow_read_field(struct timer_parse *parse, size_t field)
+static enum error_code flow_read_field_at(struct timer_parse *parse, enum flow_field field,
+                                          const char *pointer)
 {
     uint64_t number = 0;
     enum error_code code = ERROR_NONE;
 
     if (field == FLOW_FIELD_key)
-        return flow_read_key(parse);
+        return flow_read_key(parse, pointer);
     if (field == FLOW_FIELD_rate && json_peek(&parse->reader) == JSON_STRING)
-        return flow_read_rate_text(parse);
+        return flow_read_rate_text(parse, pointer);
     if (field == FLOW_FIELD_concurrency) {
-        code = strict_integer(parse, "#/flow/concurrency", 1, FLOW_CONCURRENCY_MAX, &number);
+        code = strict_integer(parse, pointer, 1, FLOW_CONCURRENCY_MAX, &number);
         parse->flow.concurrency = (uint32_t)number;
     } else if (field == FLOW_FIELD_rate) {
-        code = strict_integer(parse, "#/flow/rate", 1, FLOW_RATE_MAX, &number);
+        code = strict_integer(parse, pointer, 1, FLOW_RATE_MAX, &number);
         parse->flow.rate = (uint32_t)number;
     } else {
-        code = timer_parse_duration_in(parse, "#/flow/period", FLOW_PERIOD_MS_MIN,
-                                       FLOW_PERIOD_MS_MAX, &parse->flow_period_ms);
+        code = timer_parse_duration_in(parse, pointer, FLOW_PERIOD_MS_MIN, FLOW_PERIOD_MS_MAX,
+                                       &parse->flow_period_ms);
     }
     return code;
 }
 
-/* Checks the fields together, and stores them as the text of the timer. */
-static enum error_code flow_check(struct timer_parse *parse)
+static enum error_code flow_read_field(struct timer_parse *parse, size_t field)
+{
+    char pointer[FLOW_POINTER_SIZE];
+
+    timer_pointer("#/flow", bytes_of(flow_fields[field]), pointer, sizeof(pointer));
+    return flow_read_field_at(parse, (enum flow_field)field, pointer);
+}
+
+/* Checks the fields together. `at` points to the object. */
+static enum error_code flow_check(struct timer_parse *parse, const char *at)
 {
     struct flow *flow = &parse->flow;
-    struct buffer text;
+    char pointer[FLOW_POINTER_SIZE];
 
+    timer_pointer(at, BYTES("period"), pointer, sizeof(pointer));
     if (!flow->key.size)
-        return timer_parse_invalid(parse, "#/flow", "A `key` is needed");
+        return timer_parse_invalid(parse, at, "A `key` is needed");
     if (!flow->concurrency && !flow->rate)
-        return timer_parse_invalid(parse, "#/flow", "A `concurrency` or a `rate` is needed");
+        return timer_parse_invalid(parse, at, "A `concurrency` or a `rate` is needed");
     if (parse->flow_period_ms && (!flow->rate || flow->period_ms))
-        return timer_parse_invalid(parse, "#/flow/period",
-                                   "It goes with a `rate` that is a number");
+        return timer_parse_invalid(parse, pointer, "It goes with a `rate` that is a number");
     if (flow->rate && !flow->period_ms)
         flow->period_ms = parse->flow_period_ms ? parse->flow_period_ms : 1000;
-    buffer_init(&text);
-    flow_encode(flow, &text);
+    return ERROR_NONE;
+}
+
+/* Stores the flow as the text of the timer. */
+static enum error_code flow_keep(struct timer_parse *parse)
+{
     const size_t start = parse->scratch.size;
+    struct buffer text;
+
+    buffer_init(&text);
+    flow_encode(&parse->flow, &text);
     enum error_code code = buffer_failed(&text)
                                ? problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "")
                                : timer_parse_keep(parse, buffer_bytes(&text), 0);
@@ -113,10 +131,50 @@ enum error_code timer_parse_flow(struct timer_parse *parse)
 {
     parse->flow = (struct flow){0};
     parse->flow_period_ms = 0;
-    const enum error_code code =
-        timer_parse_members(parse, "#/flow", flow_fields,
-                            sizeof(flow_fields) / sizeof(flow_fields[0]), flow_read_field);
-    return code ? code : flow_check(parse);
+    enum error_code code =
+        timer_parse_members(parse, "#/flow", flow_fields, FLOW_FIELDS, flow_read_field);
+    if (!code)
+        code = flow_check(parse, "#/flow");
+    return code ? code : flow_keep(parse);
+}
+
+struct flow_reading {
+    struct timer_parse parse;
+    unsigned seen; /* bits of enum flow_field */
+};
+
+/* Reads a field of the limits of a flow whose key is in the path. */
+static enum error_code flow_read_limit(void *context, struct bytes name)
+{
+    struct flow_reading *reading = context;
+    char pointer[TIMER_NAME_TEXT_SIZE];
+
+    timer_pointer("#", name, pointer, sizeof(pointer));
+    for (size_t i = FLOW_FIELD_concurrency; i < FLOW_FIELDS; i++) {
+        if (!bytes_equal(name, bytes_of(flow_fields[i])))
+            continue;
+        if (reading->seen & 1u << i)
+            return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
+        reading->seen |= 1u << i;
+        return flow_read_field_at(&reading->parse, (enum flow_field)i, pointer);
+    }
+    return timer_parse_unknown(&reading->parse, "#", name, flow_fields + 1, FLOW_FIELDS - 1);
+}
+
+enum error_code timer_json_flow_limits(struct bytes json, struct bytes key, struct buffer *ret_text,
+                                       struct problem *ret_problem)
+{
+    char local[TIMER_JSON_SCRATCH_SIZE];
+    struct flow_reading reading = {
+        .parse = {.problem = ret_problem, .json = json, .local = local, .flow = {.key = key}}};
+
+    json_reader_init(&reading.parse.reader, json);
+    enum error_code code = timer_parse_body(&reading.parse, flow_read_limit, &reading);
+    if (!code)
+        code = flow_check(&reading.parse, "#");
+    if (!code)
+        flow_encode(&reading.parse.flow, ret_text);
+    return timer_parse_end(&reading.parse, code);
 }
 
 void timer_json_put_flow(const struct flow *flow, struct buffer *out)

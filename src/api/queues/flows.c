@@ -1,4 +1,4 @@
-/* flows.c - tells which flows have timers that run or wait, and which are paused. */
+/* flows.c - tells which flows have timers that run or wait, and sets limits for all of a flow. */
 #include "api/core/call.h"
 
 #include "api/core/tally.h"
@@ -8,6 +8,10 @@
 #include "sys/clock.h"
 #include "timer/flow.h"
 
+#include <stdlib.h>
+
+/* ---- the list ---- */
+
 /* Figures of one flow, whose rows differ by the limits of its timers. */
 struct flows_sum {
     struct bytes key, text; /* `text`: that of the timer which is due first; empty if unknown */
@@ -16,8 +20,9 @@ struct flows_sum {
     bool is_spilled;
 };
 
-/* Adds the paused flows of the tenant, of which no timer may wait. */
-static void flows_add_paused(struct node_tally *tally, const struct target_pauses *pauses)
+/* Adds the flows of the tenant that are paused or have limits, of which no timer may wait. */
+static void flows_add_named(struct node_tally *tally, const struct target_pauses *pauses,
+                            const struct definitions *definitions)
 {
     const struct bytes tenant = caller_tenant(&tally->call->caller);
 
@@ -29,6 +34,10 @@ static void flows_add_paused(struct node_tally *tally, const struct target_pause
             target_pause_is_in_force(pause, wall_now()))
             survey_append(&tally->sum, key);
     }
+    size_t count;
+    const struct definition *rows = definitions_of(definitions, tenant, DEFINITION_FLOW, &count);
+    for (size_t i = 0; i < count; i++)
+        survey_append(&tally->sum, definition_name(&rows[i]));
 }
 
 /* Sums up the rows of a flow from row `i` on, which are sorted. Returns the row after them. */
@@ -53,15 +62,19 @@ static size_t flows_sum_up(const struct survey *sum, size_t i, struct flows_sum 
 }
 
 static void flows_append(const struct node_tally *tally, const struct target_pauses *pauses,
-                         const struct flows_sum *sum, struct buffer *out)
+                         const struct definitions *definitions, const struct flows_sum *sum,
+                         struct buffer *out)
 {
+    const struct definition *limits = definitions_find(
+        definitions, caller_tenant(&tally->call->caller), DEFINITION_FLOW, sum->key);
     struct flow flow;
 
     json_open(out, NULL, '{');
-    if (flow_decode(sum->text, &flow))
+    if (flow_decode(limits ? limits->value : sum->text, &flow))
         timer_json_put_flow(&flow, out);
     else
         json_put_string(out, "key", sum->key);
+    json_put_flag(out, "defined", limits);
     json_put_number(out, "running", sum->running);
     json_put_number(out, "waiting", sum->waiting);
     json_put_flag(out, "more_on_disk", sum->is_spilled);
@@ -77,9 +90,10 @@ static void flows_finish(struct node_tally *tally)
 {
     struct call *call = tally->call;
     struct target_pauses *pauses = node_pauses(call->api->options.node);
+    struct definitions *definitions = node_definitions(call->api->options.node);
     struct buffer body;
 
-    flows_add_paused(tally, pauses);
+    flows_add_named(tally, pauses, definitions);
     survey_merge(&tally->sum);
     buffer_init(&body);
     json_open(&body, NULL, '{');
@@ -88,12 +102,13 @@ static void flows_finish(struct node_tally *tally)
         struct flows_sum sum;
 
         i = flows_sum_up(&tally->sum, i, &sum);
-        flows_append(tally, pauses, &sum, &body);
+        flows_append(tally, pauses, definitions, &sum, &body);
     }
     json_close(&body, ']');
     json_put_flag(&body, "complete", !tally->sum.is_cut);
     json_close(&body, '}');
     body.failed |= buffer_failed(&tally->sum.names);
+    definitions_leave(definitions);
     target_pauses_leave(pauses);
     call_answer_json(call, 200, &body);
 }
@@ -101,4 +116,108 @@ static void flows_finish(struct node_tally *tally)
 void flows_list(struct call *call)
 {
     tally_ask(call, SURVEY_FLOWS, (struct bytes){0}, 0, NULL, flows_finish);
+}
+
+/* ---- limits for all ---- */
+
+struct flows_call {
+    struct node_hold node;
+    struct call *call;
+    char key[DEFINITION_KEY_SIZE_MAX];
+    struct buffer value;
+};
+
+void flows_closed(struct call *call)
+{
+    struct flows_call *flows = call->state;
+
+    if (flows)
+        buffer_deinit(&flows->value);
+    free(flows);
+}
+
+static void flows_changed(struct call *call)
+{
+    const struct flows_call *flows = call->state;
+    struct buffer body;
+    struct flow flow;
+
+    if (flows->node.result) {
+        call_answer_error(call, flows->node.result, flows->node.error.text);
+        return;
+    }
+    buffer_init(&body);
+    json_open(&body, NULL, '{');
+    if (flow_decode(buffer_bytes(&flows->value), &flow))
+        timer_json_put_flow(&flow, &body);
+    else
+        json_put_string(&body, "key", call->parameter);
+    json_close(&body, '}');
+    call_answer_json(call, 200, &body);
+}
+
+static void flows_set_done(struct node_hold *hold)
+{
+    call_resume(list_item(hold, struct flows_call, node)->call, flows_changed);
+}
+
+/* Prepares a change of the limits of the flow in the path. NULL if answered. */
+static struct flows_call *flows_prepare(struct call *call)
+{
+    if (!definition_name_is_valid(call->parameter)) {
+        call_answer_error(call, ERROR_INVALID,
+                          "Only a flow whose key is up to 64 of A-Z a-z 0-9 . _ - has limits for "
+                          "all of its timers");
+        return NULL;
+    }
+    struct flows_call *flows = calloc(1, sizeof(*flows));
+    if (!flows) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return NULL;
+    }
+    buffer_init(&flows->value);
+    flows->call = call;
+    flows->node = (struct node_hold){
+        .at = wall_now(),
+        .definition = {.tenant = caller_tenant(&call->caller),
+                       .key = definition_key(DEFINITION_FLOW, call->parameter, flows->key),
+                       .version = NODE_ANY_VERSION},
+        .done = flows_set_done};
+    call->state = flows;
+    return flows;
+}
+
+void flows_set_begin(struct call *call)
+{
+    if (flows_prepare(call))
+        call_begin_json(call);
+}
+
+void flows_set(struct call *call)
+{
+    struct flows_call *flows = call->state;
+    struct problem problem;
+
+    if (timer_json_flow_limits(buffer_bytes(&call->body), call->parameter, &flows->value,
+                               &problem)) {
+        call_answer_problem(call, &problem);
+        return;
+    }
+    if (buffer_failed(&flows->value)) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return;
+    }
+    flows->node.kind = NODE_HOLD_DEFINE;
+    flows->node.definition.value = buffer_bytes(&flows->value);
+    node_hold(call->api->options.node, &flows->node);
+}
+
+void flows_remove(struct call *call)
+{
+    struct flows_call *flows = flows_prepare(call);
+
+    if (!flows)
+        return;
+    flows->node.kind = NODE_HOLD_UNDEFINE;
+    node_hold(call->api->options.node, &flows->node);
 }

@@ -10,6 +10,7 @@
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "timer/awaits.h"
+#include "timer/flow.h"
 
 /* ---- the parts ---- */
 
@@ -204,9 +205,13 @@ static void explain_done(struct node_request *request)
     struct buffer body;
     struct target_status status;
     struct target_pauses *pauses = node_pauses(call->api->options.node);
+    struct definitions *definitions = node_definitions(call->api->options.node);
+    const struct definition *limits = definitions_find(
+        definitions, timer->texts.tenant, DEFINITION_FLOW, flow_key(timer->texts.flow));
     const struct explain_view view = {
         .timer = timer,
         .explained = &command->explained,
+        .flow = limits ? limits->value : (struct bytes){0},
         .target = node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
         .pause = target_pauses_of_both(pauses, command->explained.now, timer->texts.tenant,
                                        timer->texts.flow, timer->texts.target, &timer->target),
@@ -214,6 +219,7 @@ static void explain_done(struct node_request *request)
 
     buffer_init(&body);
     explain_format(&view, &body);
+    definitions_leave(definitions);
     target_pauses_leave(pauses);
     call_answer_json(call, 200, &body);
 }

@@ -157,7 +157,7 @@ static void explain_say_flow(const struct explain_view *view, struct buffer *out
 {
     struct flow flow;
 
-    if (!flow_decode(view->timer->texts.flow, &flow)) {
+    if (!flow_decode(view->flow.size ? view->flow : view->timer->texts.flow, &flow)) {
         buffer_append_text(out, "It waits for its flow.");
         return;
     }

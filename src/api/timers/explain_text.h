@@ -21,6 +21,7 @@ struct explain_view {
     const struct explained *explained;
     const struct target_status *target; /* NULL if its state is unknown */
     const struct target_pause *pause;   /* that of its queue or target; NULL if there is none */
+    struct bytes flow; /* text of the limits that are defined for its flow; empty if none are */
 };
 
 /* Returns the earliest time of the next attempt, as far as known. False while a pause or

@@ -200,6 +200,10 @@ def hold(kind: str, name: str, verb: str, given: Optional[Fields] = None) -> Cal
     return ask("POST", f"/v1/{kind}/{quote(name, safe='')}/{verb}", given)
 
 
+def flow(method: str, key: str, given: Optional[Fields] = None) -> Call[Json]:
+    return ask(method, f"/v1/flows/{quote(key, safe='')}", given)
+
+
 def named_target(method: str, name: str, given: Optional[Fields] = None, if_version: Optional[int] = None) -> Call[Json]:
     call = ask(method, f"/v1/named-targets/{quote(name, safe='')}", given)
     call.headers = _condition(call.headers, if_version)

@@ -320,6 +320,14 @@ class AsyncClient:
         """The flows with timers that run or wait, and those that are paused."""
         return await self._send(_calls.ask("GET", "/v1/flows"))
 
+    async def set_flow(self, key: str, limits: Mapping[str, Any]) -> Json:
+        """Sets `concurrency`, `rate` and `period` for all timers of the flow, instead of their own."""
+        return await self._send(_calls.flow("PUT", key, dict(limits)))
+
+    async def remove_flow(self, key: str) -> Json:
+        """Lets the timers of the flow keep their own limits again."""
+        return await self._send(_calls.flow("DELETE", key))
+
     async def pause_flow(self, key: str, *, note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
         """No timer of the flow starts before it is resumed, by a call or at `until`."""
         return await self._send(_calls.hold("flows", key, "pause", _calls.pause(note, until)))

@@ -597,6 +597,16 @@ public final class Client {
         return transport.tree(new Call("GET", "/v1/flows"));
     }
 
+    /** Sets concurrency, rate and period for all timers of the flow, instead of their own. */
+    public JsonNode setFlow(String key, Object limits) {
+        return transport.tree(new Call("PUT", "/v1/flows/" + encode(key)).json(limits));
+    }
+
+    /** Lets the timers of the flow keep their own limits again. */
+    public JsonNode removeFlow(String key) {
+        return transport.tree(new Call("DELETE", "/v1/flows/" + encode(key)));
+    }
+
     /** No timer of the flow starts before it is resumed. */
     public Answers.Hold pauseFlow(String key, Pause pause) {
         return hold("flows", key, "pause", pause);

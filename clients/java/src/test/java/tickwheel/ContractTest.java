@@ -224,6 +224,8 @@ class ContractTest {
             case "queue_pause" -> client.pauseQueue(queue, pause(given));
             case "queue_resume" -> client.resumeQueue(queue);
             case "flows" -> client.flows();
+            case "flow_set" -> client.setFlow(given.get("key").asText(), given.get("limits"));
+            case "flow_remove" -> client.removeFlow(given.get("key").asText());
             case "flow_pause" -> client.pauseFlow(given.get("key").asText(), pause(given));
             case "flow_resume" -> client.resumeFlow(given.get("key").asText());
             case "targets" -> client.targets();
