@@ -126,6 +126,7 @@ class BackfillTest(daemon_case.DaemonCase):
         self.restart()
         ended = self.await_state(made, "fired")
         self.assertEqual(ended["state"], "fired")
+        harness.wait_until(lambda: len({arrival.due_ms for arrival in self.arrivals_of(made)}) >= 60, 20, "all are recorded")
         arrivals = self.arrivals_of(made)
         due = sorted({arrival.due_ms for arrival in arrivals})
         self.assertEqual(len(due), 60)

@@ -46,6 +46,7 @@ BODIES = {
     "touchTimers": {"ids": [NOWHERE], "after": "2h"},
     **dict.fromkeys(("cancelTimers", "fireTimers", "pauseTimers", "resumeTimers"), {"ids": [NOWHERE]}),
     "completeWatches": {"watch": ["e"]},
+    **dict.fromkeys(("backfillTimer", "backfillTimerByKey"), {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}),
     "leaseItems": {"max": 1, "wait": 0},
     "ackItems": {"receipts": ["0" * 32]},
     "nackItems": {"receipts": ["0" * 32]},
