@@ -18,7 +18,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 
-#define METRIC_ROUTES      96            /* routes that have a label of their own */
+#define METRIC_ROUTES      128           /* routes that have a label of their own */
 #define METRIC_ROUTE_OTHER METRIC_ROUTES /* row of the requests that match no route */
 
 enum metric {
