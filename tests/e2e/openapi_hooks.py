@@ -72,7 +72,8 @@ def holds_together(body):
             not LEASE_MS_MIN <= milliseconds(body.get("lease"), 30000) <= LEASE_MS_MAX or \
             milliseconds(body.get("delay"), 0) > CAP_MS_MAX or \
             body.get("dead") and "delay" in body or \
-            isinstance(body.get("error"), str) and len(body["error"].encode("utf-8", "replace")) > 159:
+            any(isinstance(body.get(name), str) and len(body[name].encode("utf-8", "replace")) > 159
+                for name in ("error", "reason")):
         return False
     if any(not 1000 <= milliseconds(body.get(name), 1000) <= LEASE_MS_MAX for name in ("ack_timeout", "by")):
         return False
