@@ -81,6 +81,7 @@ type contractArguments struct {
 	Node        int
 	Name        string
 	Definition  map[string]any
+	Rotation    map[string]any
 	KeyContains string `json:"key_contains"`
 	Origin      string `json:"origin"`
 }
@@ -175,7 +176,7 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 	case "named_target_set":
 		return c.SetNamedTarget(ctx, a.Name, a.Definition, a.IfVersion)
 	case "named_target_rotate":
-		return c.RotateNamedTarget(ctx, a.Name, a.Definition)
+		return c.RotateNamedTarget(ctx, a.Name, a.Rotation)
 	case "named_target_remove":
 		return c.RemoveNamedTarget(ctx, a.Name, a.IfVersion)
 	case "named_targets_reseal":

@@ -236,7 +236,7 @@ class ContractTest {
             case "named_target_get" -> client.namedTarget(given.get("name").asText());
             case "named_target_set" -> client.setNamedTarget(given.get("name").asText(), given.get("definition"),
                     given.has("if_version") ? given.get("if_version").asLong() : null);
-            case "named_target_rotate" -> client.rotateNamedTarget(given.get("name").asText(), given.get("definition"));
+            case "named_target_rotate" -> client.rotateNamedTarget(given.get("name").asText(), given.get("rotation"));
             case "named_target_remove" -> client.removeNamedTarget(given.get("name").asText(), null);
             case "named_targets_reseal" -> client.resealNamedTargets();
             case "calendars" -> client.calendars();
