@@ -287,7 +287,7 @@
     X(TZDATA_INFO, INFO, "tickwheel_tzdata_info", "version",                                      \
       "The version of the tz database of the machine; always 1.")                                 \
     X(ZONES_MISSING, GAUGE, "tickwheel_zone_missing", "zone",                                     \
-      "1 for each time zone that timers need and that is not on the machine: their firings wait.")  \
+      "1 for each time zone that timers need and that is not on the machine: their firings wait.") \
     X(CALENDARS_MISSING, GAUGE, "tickwheel_calendar_missing", "calendar",                         \
       "1 for each calendar that timers need and that is missing: their firings wait.")
 

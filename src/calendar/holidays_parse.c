@@ -1,4 +1,4 @@
-/* holidays_parse.c - reads calendars of holidays: their form in JSON, and the choice of the form. */
+/* holidays_parse.c - reads calendars of holidays: the form in JSON, and the choice of the form. */
 #include "base/json.h"
 #include "calendar/holidays.h"
 #include "calendar/ical.h"

@@ -1,6 +1,6 @@
 /*
- * node_calendars.h - the calendars of holidays of the node: those of the setting `calendars`, for all
- * tenants, and those that tenants define.
+ * node_calendars.h - the calendars of holidays of the node: those of the setting `calendars`, for
+ * all tenants, and those that tenants define.
  *
  * Both make one table, which a board shows to the engines and the API. Names that timers need and
  * that are missing are remembered.

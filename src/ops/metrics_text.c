@@ -165,8 +165,8 @@ static void metrics_append_waiting(struct metrics_page *page, enum metric_found 
         metrics_append_waiting_row(page, found, &rows[i]);
 }
 
-/* Writes a row for each missing zone or calendar with a name, and one row for all others. No character of a name
- * needs an escape. */
+/* Writes a row for each missing zone or calendar with a name, and one row for all others. No
+ * character of a name needs an escape. */
 static void metrics_append_missing(struct metrics_page *page, enum metric_found found,
                                    const char *label, const struct absent_names *missing)
 {

@@ -128,7 +128,7 @@ struct retry_policy {
     X(24, awaits, AWAITED, NOTHING)          /* attempt that is answered later: timer/awaits.h */  \
     X(25, debounce, CONTENT, NOTHING)        /* what puts do to its time: timer/debounce.h */      \
     X(26, firing_of, ALWAYS, NOTHING)        /* of a firing (timer/firing.h): id of its timer */   \
-    X(27, counted, CONTENT, NOTHING)         /* its firings so far, with `count`: schedule_counted */
+    X(27, counted, CONTENT, NOTHING)         /* its firings so far: schedule_counted */
 
 #define TIMER_NOTE_SIZE_MAX 256
 

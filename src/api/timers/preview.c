@@ -138,7 +138,8 @@ static struct wall preview_leave_day(const struct recurrence *recurrence, struct
     return at;
 }
 
-/* Lists the dates until `last` on which an instant would be, but for `except` and `only`, and why. */
+/* Lists the dates until `last` on which an instant would be, but for `except` and `only`, and
+ * why. */
 static void preview_format_skipped(const struct recurrence *recurrence, struct wall after,
                                    struct wall last, struct buffer *body)
 {
