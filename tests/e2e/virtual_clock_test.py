@@ -201,6 +201,25 @@ class AdvanceTest(Case):
         self.assertEqual(self.advance(by="1s")["delivered"], 1)
 
 
+class CommandLineTest(Case):
+    def command(self, *arguments):
+        return subprocess.run([harness.find("tickwheel"), "--url", f"http://127.0.0.1:{self.daemon.port}", *arguments],
+                              capture_output=True, text=True, timeout=harness.PATIENCE_S, check=False)
+
+    # proves: clock-stands
+    def test_the_verb_shows_and_moves_it(self):
+        self.create(target=self.url("/a"), after="3d")
+        for arguments, printed in (((), "2027-03-01T00:00:00.000Z\n"),
+                                   (("advance", "1d"), "2027-03-02T00:00:00.000Z  fired 0, delivered 0, failed 0\n"),
+                                   (("advance", "next"), "2027-03-04T00:00:00.000Z  fired 1, delivered 1, failed 0\n"),
+                                   (("advance", "2027-03-05T00:00:00Z", "-o", "json"),
+                                    '{"now":"2027-03-05T00:00:00.000Z","fired":0,"delivered":0,"failed":0}\n')):
+            done = self.command("clock", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (0, printed), done.stderr)
+        for arguments, code in ((("back",), 2), (("advance",), 2), (("advance", "2027-03-01T00:00:00Z"), 1)):
+            self.assertEqual(self.command("clock", *arguments).returncode, code, arguments)
+
+
 class BoundsTest(Case):
     # proves: clock-bounds, clock-seconds
     def test_a_request_that_takes_long_says_how_far_it_came(self):
