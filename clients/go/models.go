@@ -212,6 +212,7 @@ type Timer struct {
 	Debounce    *Debounce         `json:"debounce,omitempty"`
 	FiringOf    string            `json:"firing_of,omitempty"` // of a firing that is a timer of its own
 	Retry       *Retry            `json:"retry,omitempty"`
+	Flow        *Flow             `json:"flow,omitempty"`
 	OnDead      *Report           `json:"on_dead,omitempty"`
 	OnSuccess   *Report           `json:"on_success,omitempty"`
 	Attempts    int               `json:"attempts"`

@@ -131,6 +131,7 @@ export interface Timer {
   debounce?: Debounce & {first: string};
   firing_of?: string;
   retry: Retry;
+  flow?: CreateFields["flow"];
   on_dead?: {target: string};
   on_success?: {target: string};
   attempts: number;

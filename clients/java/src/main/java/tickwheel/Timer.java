@@ -11,7 +11,8 @@ public record Timer(String id, Instant due, String state, long version, String k
         List<TargetOutcome> targets, String partOf, String method,
         JsonNode payload,
         String bodyBase64, String contentType, Map<String, String> headers, Map<String, String> labels,
-        List<String> watch, JsonNode schedule, JsonNode debounce, String firingOf, JsonNode retry, JsonNode onDead, JsonNode onSuccess, int attempts,
+        List<String> watch, JsonNode flow, JsonNode schedule, JsonNode debounce, String firingOf, JsonNode retry, JsonNode onDead,
+        JsonNode onSuccess, int attempts,
         String lastError, Instant created, Answers.Paused paused) {
 
     /** One of several targets, and how it stands in the last firing; `id` is that of its part. */
