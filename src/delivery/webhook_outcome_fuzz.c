@@ -121,6 +121,7 @@ struct outcome_fuzz_fixture {
     struct webhook_settings settings;
     struct webhook_transfer *transfer;
     struct guard guard;
+    struct signatures *signatures; /* without secrets */
     struct webhook_sockets sockets;
     struct random random;
     int listener;
@@ -132,7 +133,9 @@ struct outcome_fuzz_fixture {
 static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)
 {
     REQUIRE(guard_init(&fixture->guard, "", NULL) == ERROR_NONE);
+    REQUIRE(signatures_create("", &fixture->signatures, NULL) == ERROR_NONE);
     fixture->settings = (struct webhook_settings){.guard = &fixture->guard,
+                                                  .signatures = fixture->signatures,
                                                   .sockets = &fixture->sockets,
                                                   .user_agent = (char *)"fuzz",
                                                   .trace_high = &fixture->random,
