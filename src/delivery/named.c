@@ -140,7 +140,8 @@ static enum error_code named_read_file(struct named *named, struct bytes tenant,
     const int size =
         snprintf(full, sizeof(full), "%s/%.*s%s%.*s", named->secrets_folder, (int)tenant.size,
                  tenant.data, tenant.size ? "/" : "", (int)path.size, path.data);
-    if (!named_is_below(path) || size < 0 || (size_t)size >= sizeof(full))
+    /* a tenant may be named "..", or "." */
+    if (!named_is_below(path) || (tenant.size && !named_is_below(tenant)) || size < 0 || (size_t)size >= sizeof(full))
         return error_set(ret_error, ERROR_INVALID, "secret_ref file: is a path below the folder");
     if (!buffer_reserve(out, SEAL_PLAIN_BYTES_MAX) ||
         files_read_regular(full, SEAL_PLAIN_BYTES_MAX, out, NULL))

@@ -34,28 +34,48 @@ bool target_name_is_valid(struct bytes name)
     return tenant_is_valid(name) && first >= 'a' && first <= 'z' && !named_url_is_reserved(name);
 }
 
-/* True for "." and "..", also with percent signs. */
-static bool named_url_is_dots(struct bytes segment)
+/* Removes the first character of the path, decoded, and returns it. */
+static char named_url_next(struct bytes *path)
 {
-    size_t dots = 0;
+    static const struct {
+        const char *escaped;
+        char plain;
+    } rows[] = {{"%2e", '.'}, {"%2f", '/'}, {"%5c", '/'}, {"%3b", ';'}};
+    size_t size = 1;
+    char c = path->data[0];
 
-    for (size_t at = 0; at < segment.size; dots++)
-        if (segment.data[at] == '.')
-            at++;
-        else if (segment.size - at >= 3 && strncasecmp(segment.data + at, "%2e", 3) == 0)
-            at += 3;
-        else
-            return false;
-    return dots == 1 || dots == 2;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (path->size >= 3 && strncasecmp(path->data, rows[i].escaped, 3) == 0) {
+            c = rows[i].plain;
+            size = 3;
+        }
+    *path = (struct bytes){path->data + size, path->size - size};
+    return c;
 }
 
+/* True if a segment is "." or "..", as servers may read it: they may decode "%2F" and a backslash
+ * to the end of a segment, and take what follows a semicolon for its parameters. */
 static bool named_url_has_dots(struct bytes path)
 {
+    enum { DOTS, PARAMETERS, OTHER } part = DOTS;
+    size_t dots = 0;
+
     path = bytes_cut(&path, '?');
-    while (path.size > 0)
-        if (named_url_is_dots(bytes_cut(&path, '/')))
-            return true;
-    return false;
+    while (path.size > 0) {
+        const char c = named_url_next(&path);
+
+        if (c == '/') {
+            if (part != OTHER && (dots == 1 || dots == 2))
+                return true;
+            part = DOTS;
+            dots = 0;
+        } else if (part == DOTS && c == '.') {
+            dots++;
+        } else if (part == DOTS) {
+            part = c == ';' ? PARAMETERS : OTHER;
+        }
+    }
+    return part != OTHER && (dots == 1 || dots == 2);
 }
 
 enum error_code target_parser_named(struct bytes text, size_t at, struct target *target,

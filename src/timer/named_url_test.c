@@ -38,7 +38,7 @@ static void good_names(void **state)
         {"a:/b", 1},
         {"A.b_c-9:/x", 7},
         {"billing:/a..b/.../..c", 7},
-        {"billing:/a/%2f..%2Fb", 7},
+        {"billing:/a%2F..b%2fc;../...;/;..", 7},
         {"https2:/x", 6},
     };
 
@@ -77,6 +77,11 @@ static void bad_names(void **state)
         "9a:/x",
         "a b:/x",
         "billing:/..",
+        "billing:/a%2f..%2Fb",
+        "billing:/..%5Cb",
+        "billing:/..;/admin",
+        "billing:/a/%2e.;x=1?y",
+        "billing:/.%3b",
         "billing:/../x",
         "billing:/a/./b",
         "billing:/.",

@@ -218,7 +218,7 @@ class NamedTargetsTest(NamedCase):
         self.refuse("#/ca", ca="x")
         self.define()
         for target in ("billing:recheck", "billing:/../x", "billing:/a/%2E%2e/x", "billing:/./x", "billing://host/x", "billing",
-                       "billing:/a b", "billing:/x#y", "Billing:/x", "billing:?x"):
+                       "billing:/a b", "billing:/x#y", "Billing:/x", "billing:?x", "billing:/..;/x", "billing:/a%2f..%5cx"):
             self.create(target, 422)
         self.create(headers={"a": "b"}, expected=422)
         self.create(method="GET", expected=422)
@@ -474,6 +474,29 @@ class TenantsTest(TokensCase):
         made = daemon.call("POST", "/v1/timers", timer, headers["a"])[2]
         where = f"/v1/timers/{made['id']}"
         harness.wait_until(lambda: "operator alone" in str(daemon.call("GET", where, None, headers["a"])[2]), 20, "refused")
+
+    # proves: secret-ref
+    def test_a_tenant_named_by_dots(self):
+        """Its folder of secrets would be that of all tenants, or the one above: it has none."""
+        for name, tenant in (("up", ".."), ("here", ".")):
+            self.token(name, tenant, "schedule,read,admin")
+        self.write_tokens()
+        folder = self.path("secrets")
+        os.makedirs(os.path.join(folder, "shop"))
+        for path in ("token", "secrets/token", "secrets/shop/token"):
+            with open(self.path(path), "w", encoding="utf-8") as file:
+                file.write("of-others")
+        daemon = self.start("--secrets-folder", folder)
+        receiver = Receiver()
+        self.addCleanup(receiver.close)
+        for name, token in self.tokens.items():
+            for path in ("token", "shop/token", "secrets/token", "secrets/shop/token"):
+                auth = {"kind": "bearer", "token": {"secret_ref": f"file:{path}"}}
+                self.assertIn(daemon.call("PUT", PATH, {"url": receiver.url, "auth": auth}, bearer(token))[0], (200, 201))
+                timer = {"after": "0s", "target": "billing:/x", "retry": {"max_attempts": 1}}
+                where = f"/v1/timers/{daemon.call('POST', '/v1/timers', timer, bearer(token))[2]['id']}"
+                harness.wait_until(lambda: "below the folder" in str(daemon.call("GET", where, None, bearer(token))), 20, name)
+        self.assertEqual(receiver.seen, [])
 
 
 class MaskTest(TokensCase):
