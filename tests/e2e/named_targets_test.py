@@ -545,6 +545,47 @@ class MaskTest(TokensCase):
         self.assertEqual(call("all", "GET", "/v1/dead")["timers"][0]["headers"], wanted)
         self.assertTrue(all(seen[:5]), seen)
 
+    # proves: sensitive-headers-stay
+    def test_they_go_nowhere_else(self):
+        """A token that sees neither hidden headers nor payload cannot send them to a receiver of its own."""
+        self.token("all", "shop", "schedule,read,payload")
+        self.token("some", "shop", "schedule,read")
+        self.token("bank", "bank", "schedule,read")
+        self.write_tokens("hide bank payload")
+        daemon = self.start()
+        receiver = Receiver()
+        self.addCleanup(receiver.close)
+        own = receiver.url + "/own"
+
+        def call(expected, who, method, path, body=None):
+            status, _, answer = daemon.call(method, path, body, bearer(self.tokens[who]))
+            self.assertEqual(status, expected, f"{who} {method} {path} {body}: {answer}")
+            return answer
+
+        def make(who="some", **fields):
+            fields = {"after": "1h", "target": "http://127.0.0.1:1/x", "headers": {"Cookie": "c", "x-a": "b"}, **fields}
+            return f"/v1/timers/{call(201, who, 'POST', '/v1/timers', fields)['id']}"
+
+        first = make(key="first")
+        for path in (first, "/v1/keys/first/timer"):
+            for change in ({"target": own}, {"targets": [own, "queue:q"]}, {"target": own, "headers": {"x-a": "c"}},
+                           {"target": own, "headers": {"authorization": "z"}}, {"target": "queue:q"}):
+                call(403, "some", "PATCH", path, change)
+        call(200, "some", "PATCH", first, {"target": "http://127.0.0.1:1/x", "labels": {"a": "b"}})
+        self.assertEqual(call(200, "all", "GET", first)["headers"], {"Cookie": "c", "x-a": "b"})
+        for change in ({"headers": {"Cookie": "d"}}, {"headers": {"Cookie": None}}, {"headers": None}):
+            call(200, "some", "PATCH", make(), {"target": own, **change})
+        call(200, "all", "PATCH", make(), {"target": own})
+        call(200, "some", "PATCH", make(headers={"x-a": "b"}, payload=1), {"target": own})
+        call(403, "bank", "PATCH", make("bank", headers={}, payload=1), {"target": own})
+        call(200, "bank", "PATCH", make("bank", headers={}), {"target": own})
+        dead = make(after="0s", retry={"max_attempts": 1})
+        harness.wait_until(lambda: call(200, "some", "GET", "/v1/dead")["timers"], 20, "a dead letter")
+        ask = {"ids": [dead.rsplit("/", 1)[1]], "new_target": own}
+        call(403, "some", "POST", "/v1/dead/redrive", ask)
+        self.assertEqual(receiver.seen, [])
+        call(200, "all", "POST", "/v1/dead/redrive", ask)
+        self.assertEqual(receiver.wait()[2]["cookie"], "c")
 
     # proves: payload-hidden
     def test_payloads(self):

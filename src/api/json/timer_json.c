@@ -104,6 +104,21 @@ static void timer_json_put_headers(const struct timer *timer, const struct timer
     json_close(out, '}');
 }
 
+void timer_json_append_shown_headers(struct bytes headers, const struct timer_json_view *view,
+                                     struct buffer *out)
+{
+    while (headers.size > 0) {
+        const struct bytes line = bytes_cut(&headers, '\n');
+        struct bytes rest = line;
+        const struct bytes name = bytes_cut(&rest, ':');
+
+        if (view->hides_headers && header_is_sensitive(name, view->sensitive_headers))
+            continue;
+        buffer_append_bytes(out, line);
+        buffer_append_text(out, "\n");
+    }
+}
+
 void timer_show_headers(const struct timer *timer, struct buffer *out)
 {
     timer_json_put_headers(timer, &(struct timer_json_view){.hides_headers = false}, out);

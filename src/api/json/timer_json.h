@@ -101,6 +101,10 @@ struct timer_json_view {
     struct bytes sensitive_headers; /* further ones (timer/sensitive_headers.h) */
 };
 
+/* Appends the lines "Name: value" of `headers` whose values the view shows. */
+void timer_json_append_shown_headers(struct bytes headers, const struct timer_json_view *view,
+                                     struct buffer *out);
+
 /* Appends the timer as docs/api.md shows it. A final state has no payload. */
 void timer_json_format(const struct timer *timer, const struct timer_json_view *view,
                        struct buffer *out);

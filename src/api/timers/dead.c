@@ -201,6 +201,10 @@ void dead_redrive(struct call *call)
     struct problem problem;
     if (dead_json_parse(buffer_bytes(&call->body), &limits, &job->ask, &problem))
         call_answer_problem(call, &problem);
+    else if (job->ask.patch && call_view(call).hides_headers)
+        call_answer_error(call, ERROR_FORBIDDEN,
+                          "new_target would get headers that the token may not see: it needs scope "
+                          "payload");
     else if (!dead_redrive_pace(job))
         return;
     else if (job->ask.ids)
