@@ -6,6 +6,7 @@
 #include "delivery/webhook_request.h"
 #include "sys/clock.h"
 #include "sys/files.h"
+#include "timer/sensitive_headers.h"
 
 #include <limits.h>
 #include <openssl/crypto.h>
@@ -14,7 +15,7 @@
 
 struct named {
     struct named_options options;
-    char *secrets_folder;
+    char *secrets_folder, *sensitive_headers;
     pthread_mutex_t lock; /* guards `keys`, which are replaced as a whole */
     struct seal_keys *keys;
 };
@@ -27,7 +28,7 @@ struct named_sent {
     bool is_oidc;
     struct bytes audience; /* audience of a token of this service; empty for the target's origin */
     struct signature *signature; /* NULL if the target has no signing secrets of its own */
-    struct bytes bearer; /* token of the client, which is borrowed; empty if there is none yet */
+    struct buffer bearer;        /* token of the client; empty if there is none yet */
     size_t size;
     char texts[];
 };
@@ -43,11 +44,13 @@ enum error_code named_create(const struct named_options *options, struct named *
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     named->options = *options;
     named->secrets_folder = strdup(options->secrets_folder);
-    enum error_code code = named->secrets_folder
+    named->sensitive_headers = strdup(options->sensitive_headers);
+    enum error_code code = named->secrets_folder && named->sensitive_headers
                                ? seal_keys_create(options->keys, &named->keys, ret_error)
                                : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
         free(named->secrets_folder);
+        free(named->sensitive_headers);
         free(named);
         return code;
     }
@@ -63,6 +66,7 @@ void named_destroy(struct named *named)
     seal_keys_destroy(named->keys);
     pthread_mutex_destroy(&named->lock);
     free(named->secrets_folder);
+    free(named->sensitive_headers);
     free(named);
 }
 
@@ -141,7 +145,8 @@ static enum error_code named_read_file(struct named *named, struct bytes tenant,
         snprintf(full, sizeof(full), "%s/%.*s%s%.*s", named->secrets_folder, (int)tenant.size,
                  tenant.data, tenant.size ? "/" : "", (int)path.size, path.data);
     /* a tenant may be named "..", or "." */
-    if (!named_is_below(path) || (tenant.size && !named_is_below(tenant)) || size < 0 || (size_t)size >= sizeof(full))
+    if (!named_is_below(path) || (tenant.size && !named_is_below(tenant)) || size < 0 ||
+        (size_t)size >= sizeof(full))
         return error_set(ret_error, ERROR_INVALID, "secret_ref file: is a path below the folder");
     if (!buffer_reserve(out, SEAL_PLAIN_BYTES_MAX) ||
         files_read_regular(full, SEAL_PLAIN_BYTES_MAX, out, NULL))
@@ -390,6 +395,7 @@ static void named_free(struct named_sent *sent)
     if (!sent)
         return;
     signature_destroy(sent->signature);
+    seal_wipe(&sent->bearer);
     OPENSSL_cleanse(sent, sent->size);
     free(sent);
 }
@@ -453,16 +459,19 @@ const struct oauth_client *named_oauth_of(const struct delivery *delivery)
     return sent && sent->oauth.url.size ? &sent->oauth : NULL;
 }
 
-void named_set_bearer(struct delivery *delivery, struct bytes token)
+bool named_set_bearer(struct delivery *delivery, struct bytes token)
 {
-    named_sent_of(delivery)->bearer = token;
+    struct buffer *bearer = &named_sent_of(delivery)->bearer;
+
+    buffer_append_bytes(bearer, token);
+    return !buffer_failed(bearer);
 }
 
 struct bytes named_bearer_of(const struct delivery *delivery)
 {
     const struct named_sent *sent = named_sent_of(delivery);
 
-    return sent ? sent->bearer : (struct bytes){NULL, 0};
+    return sent ? buffer_bytes(&sent->bearer) : (struct bytes){NULL, 0};
 }
 
 bool named_is_oidc(const struct delivery *delivery)
@@ -578,6 +587,21 @@ static enum error_code named_check_host(struct named *named, const struct named_
     return ERROR_NONE;
 }
 
+/* Those of named_target_parse are the ones that are sensitive everywhere. */
+static enum error_code named_check_headers(struct named *named, const struct named_target *target,
+                                           struct named_fault *fault)
+{
+    struct bytes headers = target->headers;
+
+    while (headers.size > 0) {
+        struct bytes line = bytes_cut(&headers, '\n');
+
+        if (header_is_sensitive(bytes_cut(&line, ':'), bytes_of(named->sensitive_headers)))
+            return named_fault_set(fault, "#/headers", "", NAMED_HEADER_IS_SECRET);
+    }
+    return ERROR_NONE;
+}
+
 enum error_code named_store(struct named *named, struct bytes tenant, struct bytes name,
                             struct wall now, struct named_target *target, struct bytes last,
                             struct buffer *out, struct named_fault *ret_fault)
@@ -588,6 +612,8 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
     const bool has_last = last.size && !named_target_parse(last, NAMED_STORED, &before, &unused);
     enum error_code code = named_check_host(named, target, ret_fault);
 
+    if (!code)
+        code = named_check_headers(named, target, ret_fault);
     if (!code)
         code = named_keep(target, has_last ? &before : NULL, ret_fault);
     if (!code)

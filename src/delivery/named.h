@@ -30,6 +30,7 @@ struct named_options {
     struct definition_board *board; /* borrowed; NULL means that there are no named targets */
     const char *keys;               /* seal.h; empty for none */
     const char *secrets_folder;     /* empty for none; copied */
+    const char *sensitive_headers;  /* further ones (timer/sensitive_headers.h); copied */
     const struct guard *guard;      /* borrowed */
 };
 
@@ -67,8 +68,9 @@ struct signature *named_signature_of(const struct delivery *delivery);
 /* Returns the client of OAuth 2.0 whose token the delivery needs; NULL if it needs none. */
 const struct oauth_client *named_oauth_of(const struct delivery *delivery);
 
-/* Sets that token, which is borrowed. `sent` must be set. */
-void named_set_bearer(struct delivery *delivery, struct bytes token);
+/* Sets that token, which is copied: another delivery may end it before this one is sent. `sent` must
+ * be set, without a token. Returns false if out of memory. */
+bool named_set_bearer(struct delivery *delivery, struct bytes token);
 
 /* Returns that token; empty if there is none. */
 struct bytes named_bearer_of(const struct delivery *delivery);

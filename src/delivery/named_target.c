@@ -143,7 +143,7 @@ static const char *named_check_header(struct bytes before, struct bytes name, st
     if (webhook_header_is_reserved(name))
         return "The server sets one of these headers itself";
     if (header_is_sensitive(name, (struct bytes){0}))
-        return "A secret belongs into `auth`: kind bearer, basic or header";
+        return NAMED_HEADER_IS_SECRET;
     if (named_has_header(before, name))
         return "A header is named twice";
     if (value.size == 0 || bytes_has_control(value) || bytes_trim(value).size != value.size)
@@ -505,14 +505,21 @@ static void named_put_secret(const struct named_value *value, const char *name,
     json_close(out, '}');
 }
 
-static void named_put_headers(struct bytes headers, struct buffer *out)
+static void named_put_headers(const struct named_target *target, enum named_view view,
+                              struct buffer *out)
 {
+    struct bytes headers = target->headers;
+
     json_open(out, "headers", '{');
     while (headers.size > 0) {
         struct bytes line = bytes_cut(&headers, '\n');
         const struct bytes name = bytes_cut(&line, ':');
 
-        json_put_pair(out, name, bytes_trim(line));
+        json_put_pair(out, name,
+                      view == NAMED_VIEW_SHOWN &&
+                              header_is_sensitive(name, target->sensitive_headers)
+                          ? BYTES(HEADER_MASK)
+                          : bytes_trim(line));
     }
     json_close(out, '}');
 }
@@ -523,7 +530,7 @@ void named_target_put(const struct named_target *target, enum named_view view, s
     if (target->method.size || view == NAMED_VIEW_SHOWN)
         json_put_string(out, "method", target->method.size ? target->method : BYTES("POST"));
     if (target->headers.size)
-        named_put_headers(target->headers, out);
+        named_put_headers(target, view, out);
     if (target->auth) {
         const struct named_auth_field *fields = target->auth->fields;
 

@@ -36,6 +36,8 @@
 
 #define NAMED_SIGNING_SIZE_MAX 512 /* maximum of bytes of the signing secrets: four, and spaces */
 
+#define NAMED_HEADER_IS_SECRET "A secret belongs into `auth`: kind bearer, basic or header"
+
 enum named_form { NAMED_SENT, NAMED_STORED };
 
 /* The value of a field of authentication. */
@@ -48,9 +50,11 @@ struct named_value {
 };
 
 struct named_target {
-    struct bytes url, method, ca;  /* empty method: POST; empty ca: the authorities of the daemon */
-    struct bytes headers;          /* "name: value\n" each */
-    const struct named_auth *auth; /* NULL for none */
+    struct bytes url, method, ca; /* empty method: POST; empty ca: the authorities of the daemon */
+    struct bytes headers;         /* "name: value\n" each */
+    /* further headers that are shown as *** (timer/sensitive_headers.h); set by whoever shows it */
+    struct bytes sensitive_headers;
+    const struct named_auth *auth;               /* NULL for none */
     struct named_value values[NAMED_VALUES_MAX]; /* of the fields, and of signing */
     bool has_no_signing;                         /* "signing": null, which ends it */
     struct buffer room_;

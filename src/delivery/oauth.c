@@ -1,7 +1,9 @@
 /* oauth.c - a table of clients with their tokens, and the requests in flight. */
 #include "delivery/oauth.h"
 
+#include "base/share.h"
 #include "sys/clock.h"
+#include "timer/tenant.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,6 +21,7 @@
 struct oauth_entry {
     struct list link; /* in `entries`, the one that was used last at the end */
     uint8_t name[SHA256_DIGEST_LENGTH];
+    uint64_t tenant;                /* its key (timer/tenant.h) */
     struct buffer token;            /* empty if there is none */
     struct instant token_ends_at;   /* time from which the token is not used */
     struct instant retry_at;        /* earliest time of the next request */
@@ -121,26 +124,46 @@ static struct oauth_entry *oauth_entry_find(struct oauth *oauth, const uint8_t *
     return NULL;
 }
 
-/* Makes an entry. If there are as many as may be, the one that was used the longest ago and has no
- * request goes. Returns NULL if each has one, or memory is out. */
-static struct oauth_entry *oauth_entry_create(struct oauth *oauth, const uint8_t *name)
+/* Returns the entry that was used the longest ago and has no request: of this tenant, or of any if
+ * `is_any`. NULL if there is none. */
+static struct oauth_entry *oauth_entry_oldest(struct oauth *oauth, uint64_t tenant, bool is_any)
 {
-    struct oauth_entry *old = NULL;
+    LIST_FOR_EACH (&oauth->entries, link) {
+        struct oauth_entry *entry = list_item(link, struct oauth_entry, link);
 
-    if (oauth->count == OAUTH_CLIENTS_MAX)
-        LIST_FOR_EACH (&oauth->entries, link) {
-            old = list_item(link, struct oauth_entry, link);
-            if (!old->easy)
-                break;
-        }
-    if (old && old->easy)
-        return NULL;
-    if (old)
+        if (!entry->easy && (is_any || entry->tenant == tenant))
+            return entry;
+    }
+    return NULL;
+}
+
+/* Makes an entry. A tenant that has its share of the table loses its own oldest one, and otherwise
+ * a full table its oldest. Entries with a request stay. Returns NULL if all of them have one, or
+ * memory is out. */
+static struct oauth_entry *oauth_entry_create(struct oauth *oauth, uint64_t tenant,
+                                              const uint8_t *name)
+{
+    size_t held = 0, others = 0; /* only the requests of others are in the way */
+
+    LIST_FOR_EACH (&oauth->entries, link) {
+        const struct oauth_entry *entry = list_item(link, struct oauth_entry, link);
+
+        held += entry->tenant == tenant;
+        others += entry->tenant != tenant && entry->easy;
+    }
+    const bool has_share = share_allows(OAUTH_CLIENTS_MAX, others + held, held, 1);
+    if (!has_share || oauth->count == OAUTH_CLIENTS_MAX) {
+        struct oauth_entry *old = oauth_entry_oldest(oauth, tenant, has_share);
+
+        if (!old)
+            return NULL;
         oauth_entry_destroy(oauth, old);
+    }
     struct oauth_entry *entry = calloc(1, sizeof(*entry));
     if (!entry)
         return NULL;
     memcpy(entry->name, name, sizeof(entry->name));
+    entry->tenant = tenant;
     entry->settings = oauth->options.settings;
     list_init(&entry->waiting);
     list_push(&oauth->entries, &entry->link);
@@ -349,7 +372,7 @@ enum oauth_state oauth_find(struct oauth *oauth, struct bytes tenant,
     oauth_name(tenant, client, name);
     struct oauth_entry *entry = oauth_entry_find(oauth, name);
     if (!entry)
-        entry = oauth_entry_create(oauth, name);
+        entry = oauth_entry_create(oauth, tenant_key(tenant), name);
     if (!entry) {
         snprintf(ret_found->reason, sizeof(ret_found->reason), "too many tokens are fetched");
         return OAUTH_FAILED;

@@ -341,9 +341,11 @@ static bool webhook_resolve(struct webhook *webhook, struct delivery *delivery)
                            instant_now(), &found);
     else if (named_is_oidc(delivery) && !webhook->settings.issuer)
         state = OAUTH_FAILED;
-    if (state == OAUTH_READY && client)
-        named_set_bearer(delivery, found.token);
-    else if (state == OAUTH_WAITS)
+    if (state == OAUTH_READY && client && !named_set_bearer(delivery, found.token)) {
+        snprintf(found.reason, sizeof(found.reason), "out of memory");
+        state = OAUTH_FAILED;
+    }
+    if (state == OAUTH_WAITS)
         named_release(delivery); /* it is looked up again when it has the token */
     else if (state == OAUTH_FAILED)
         webhook_fail_named(webhook, delivery, found.reason);

@@ -38,6 +38,7 @@ static enum error_code webhook_sender_start(const struct sender_options *options
         code = named_create(&(struct named_options){.board = options->definitions,
                                                     .keys = config->secrets_keys,
                                                     .secrets_folder = config->secrets_folder,
+                                                    .sensitive_headers = config->sensitive_headers,
                                                     .guard = &self->guard},
                             &self->named, ret_error);
     if (!code) {

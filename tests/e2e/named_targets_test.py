@@ -587,6 +587,22 @@ class MaskTest(TokensCase):
         call(200, "all", "POST", "/v1/dead/redrive", ask)
         self.assertEqual(receiver.wait()[2]["cookie"], "c")
 
+    # proves: sensitive-headers-more
+    def test_a_definition_has_none(self):
+        """Those of the operator are refused in a definition too, and one of before is masked."""
+        self.token("all", "shop", "read,payload,admin")
+        self.write_tokens()
+        body, headers = {"url": "http://127.0.0.1:1", "headers": {"X-More": "hush", "x-a": "b"}}, bearer(self.tokens["all"])
+        with self.start() as daemon:
+            self.assertEqual(daemon.call("PUT", PATH, body, headers)[2]["headers"], body["headers"])
+        daemon = self.start("--sensitive-headers", "x-more")
+        for path in (PATH, "/v1/named-targets"):
+            answer = json.dumps(daemon.call("GET", path, None, headers)[2]["targets"][0] if path != PATH else
+                                daemon.call("GET", path, None, headers)[2])
+            self.assertIn('"X-More": "***"', answer)
+            self.assertIn('"x-a": "b"', answer)
+        self.assertEqual(daemon.call("PUT", PATH, body, headers)[2]["errors"][0]["pointer"], "#/headers")
+
     # proves: payload-hidden
     def test_payloads(self):
         """A tenant hides its payloads from tokens without scope payload; a worker gets them."""

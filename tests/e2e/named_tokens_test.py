@@ -6,6 +6,7 @@ import base64
 import http.server
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,8 @@ import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness
-from named_targets_test import NamedCase
+from daemon_case import TokensCase, bearer
+from named_targets_test import KEY_1, NamedCase, Receiver
 
 SECRET = "s3cret&of=client+"
 
@@ -215,6 +217,52 @@ class OauthTest(NamedCase):
         self.tokens.gate.set()
         self.daemon = self.start()
         self.assertTrue(self.carried(1).startswith("Bearer token-"))
+
+
+class OauthCrowdTest(TokensCase):
+    # proves: oauth-clients
+    def test_a_tenant_does_not_take_all_requests(self):
+        """A tenant defines clients whose token endpoint never answers, until it is refused further requests; another one gets
+        its first tokens meanwhile."""
+        for tenant in ("crowd", "shop"):
+            self.token(tenant, tenant, "schedule,read,admin")
+        self.write_tokens()
+        daemon = self.start("--secrets-keys", KEY_1)
+        silent = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        self.addCleanup(silent.close)
+        tokens, receiver = TokenServer(), Receiver()
+        self.addCleanup(tokens.close)
+        self.addCleanup(receiver.close)
+        stop, refused = threading.Event(), threading.Event()
+
+        def fire(tenant, name, url, client, connection):
+            headers = bearer(self.tokens[tenant])
+            auth = {"kind": "oauth2", "token_url": url, "client_id": client, "client_secret": "x"}
+            daemon.call("PUT", f"/v1/named-targets/{name}", {"url": receiver.url, "auth": auth}, headers, connection)
+            timer = {"after": "0s", "target": f"{name}:/{name}", "retry": {"max_attempts": 1}}
+            daemon.call("POST", "/v1/timers", timer, headers, connection)
+
+        def crowd(name):
+            connection, count = daemon.connect(), 0
+            while not stop.is_set():
+                fire("crowd", name, f"http://127.0.0.1:{silent.getsockname()[1]}/", f"{name}-{count}", connection)
+                count += 1
+                if count % 20 == 0 and "too many tokens" in str(
+                        daemon.call("GET", "/v1/deliveries?limit=5&outcome=failed", None, bearer(self.tokens["crowd"]), connection)):
+                    refused.set()
+            connection.close()
+
+        threads = [threading.Thread(target=crowd, args=(f"c{number}",)) for number in range(16)]
+        self.addCleanup(lambda: [thread.join() for thread in threads])
+        self.addCleanup(stop.set)
+        for thread in threads:
+            thread.start()
+        self.assertTrue(refused.wait(60))
+        connection = daemon.connect()
+        for number in range(8):
+            fire("shop", f"s{number}", tokens.url, f"s{number}", connection)
+        receiver.wait(8)
+        connection.close()
 
 
 class OidcTest(NamedCase):

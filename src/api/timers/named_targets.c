@@ -30,7 +30,8 @@ struct named_call {
 /* ---- answers ---- */
 
 /* Appends the definition to the open object. */
-static bool named_targets_put(const struct definition *row, struct buffer *out)
+static bool named_targets_put(const struct call *call, const struct definition *row,
+                              struct buffer *out)
 {
     struct named_target target;
     struct named_fault fault;
@@ -38,6 +39,7 @@ static bool named_targets_put(const struct definition *row, struct buffer *out)
     if (named_target_parse(row->value, NAMED_STORED, &target, &fault))
         return false;
     json_put_string(out, "name", definition_name(row));
+    target.sensitive_headers = call_view(call).sensitive_headers;
     named_target_put(&target, NAMED_VIEW_SHOWN, out);
     json_put_number(out, "version", row->version);
     rfc3339_put(out, "changed", row->since);
@@ -64,7 +66,7 @@ static void named_targets_answer(struct call *call, int status)
         return;
     }
     json_open(&response.body, NULL, '{');
-    const bool is_read = named_targets_put(row, &response.body);
+    const bool is_read = named_targets_put(call, row, &response.body);
     json_close(&response.body, '}');
     http_response_header(&response, "ETag", "\"%llu\"", (unsigned long long)row->version);
     definitions_leave(definitions);
@@ -94,7 +96,7 @@ void named_targets_list(struct call *call)
     json_open(&body, "targets", '[');
     for (size_t i = 0; i < count; i++) {
         json_open(&body, NULL, '{');
-        if (!named_targets_put(&rows[i], &body))
+        if (!named_targets_put(call, &rows[i], &body))
             json_put_string(&body, "name", definition_name(&rows[i]));
         json_close(&body, '}');
     }
