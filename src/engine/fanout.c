@@ -7,6 +7,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
+#include "timer/firing.h"
 #include "timer/runs.h"
 #include "timer/schedule.h"
 
@@ -149,7 +150,12 @@ static struct timer *fanout_make(const struct timer *timer, struct bytes target,
     if (!target_is_webhook(&parsed))
         texts.method = (struct bytes){0};
     texts.parts = fanout_write_of(&timer->id, room);
-    struct timer *part = timer_alloc_parsed(&texts, &parsed);
+    struct buffer mark;
+    buffer_init(&mark);
+    firing_write_mark(timer, &mark);
+    texts.schedule = buffer_bytes(&mark);
+    struct timer *part = buffer_failed(&mark) ? NULL : timer_alloc_parsed(&texts, &parsed);
+    buffer_deinit(&mark);
     if (!part)
         return NULL;
     part->retry = timer->retry;
@@ -253,14 +259,18 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
         return;
     }
     struct timer_texts texts = timer->texts;
+    struct buffer schedule;
+    buffer_init(&schedule);
     texts.parts = fanout_write(&fanout, room);
     if (recurs && !fanout_has_begun(timer, before))
         fanout_add_runs(&texts, before, &missed, runs);
     if (next.due.ms != WALL_NEVER.ms) {
         texts.zoned = next.zoned;
         texts.counted = next.counted;
+        outcome_count_backfilled(&texts, &schedule);
     }
     struct timer *copy = timer_copy(timer, &texts);
+    buffer_deinit(&schedule);
     if (!copy) {
         outcome_drop_new(engine, entry);
         fanout_again(engine, entry);
@@ -276,8 +286,7 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
     } else {
         copy->attempts = 0;
         copy->due = next.due;
-        copy->state = TIMER_SCHEDULED;
-        copy->at = wall_max(next.due, engine->now);
+        outcome_place_next(engine, copy, engine->now);
         history_wait(engine->history, copy, LATENESS_SET_LATE, copy->due);
     }
     entry->outcome = FEED_CHANGED;
@@ -285,17 +294,20 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
 }
 
 /* Moves the row of a timer that waits for its parts. Clients do not see this as a change. */
-static void fanout_wait(struct engine *engine, struct entry *entry, struct fanout *fanout)
+static void fanout_wait(struct engine *engine, struct entry *entry, const struct fanout *waiting)
 {
-    if (fanout->known != fanout_known(engine))
+    struct fanout fanout = *waiting;
+
+    if (fanout.known != fanout_known(engine))
         entry->flags |= ENTRY_WANTS_LOOK;
-    fanout->known = fanout_known(engine);
-    struct timer *copy = fanout_copy(entry->timer, fanout);
+    fanout.known = fanout_known(engine);
+    struct timer *copy = fanout_copy(entry->timer, &fanout);
     if (!copy) {
         fanout_again(engine, entry);
         return;
     }
-    copy->at = fanout_wait_until(engine, copy, fanout);
+    copy->state = TIMER_RETRYING; /* an overdue SCHEDULED timer would be taken for a spilled one */
+    copy->at = fanout_wait_until(engine, copy, &fanout);
     fanout_write_copy(engine, entry, copy);
 }
 
@@ -343,6 +355,27 @@ static bool fanout_skip(struct engine *engine, struct entry *entry, const struct
     return true;
 }
 
+/* True if no more timers of the tenant may live. */
+static bool fanout_is_limited(struct engine *engine, const struct timer *timer)
+{
+    if (!tenant_admit_pending(engine, timer->texts.tenant))
+        return true;
+    tenant_dismiss_pending(engine);
+    return false;
+}
+
+/* True if the next firing waits for the parts of the one before: that of a backfill, or while no
+ * more timers may live. */
+static bool fanout_follows(struct engine *engine, const struct timer *timer,
+                           const struct fanout *fanout)
+{
+    struct backfill backfill;
+
+    return fanout_count(fanout, FANOUT_OPEN) > 0 &&
+           (schedule_backfill(timer->texts.schedule, &backfill) ||
+            fanout_is_limited(engine, timer));
+}
+
 /* Begins the firing of a timer, unless its schedule says that it is not to begin now. */
 static void fanout_fire(struct engine *engine, struct entry *entry, const struct fanout *fanout)
 {
@@ -350,7 +383,9 @@ static void fanout_fire(struct engine *engine, struct entry *entry, const struct
 
     switch (outcome_firing(engine, entry->timer, &due)) {
     case OUTCOME_FIRES:
-        if (!fanout_skip(engine, entry, fanout))
+        if (fanout_follows(engine, entry->timer, fanout))
+            fanout_wait(engine, entry, fanout);
+        else if (!fanout_skip(engine, entry, fanout))
             fanout_begin(engine, entry, due, fanout);
         break;
     case OUTCOME_APART:
@@ -446,6 +481,8 @@ static void fanout_end_late(struct engine *engine, struct entry *entry, const st
 
     /* if there is no memory for the report, the next firing records that this one was not over */
     outcome_over_late(engine, entry, &run);
+    if (entry->timer->state == TIMER_RETRYING) /* the next firing waits for this one */
+        outcome_place_next(engine, entry->timer, fanout->started);
 }
 
 void fanout_take(struct engine *engine, struct entry *entry, const struct fanout_note *note)

@@ -134,7 +134,7 @@ void fanout_commands_written(struct engine *engine, struct entry *entry, enum wr
     struct timer_id parent;
 
     if (fanout_is_parent(timer)) {
-        if (fanout_wants_look(engine, entry) && fanout_is_waiting(timer))
+        if (fanout_wants_look(engine, entry) && fanout_is_open(timer))
             fanout_command_look(engine, timer);
         return;
     }

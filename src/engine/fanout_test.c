@@ -7,6 +7,7 @@
 
 #include "timer/fanout.h"
 #include "timer/runs.h"
+#include "timer/schedule.h"
 
 #define FANOUT_TARGETS "http://a.example/\nhttp://b.example/\nhttp://c.example/\n"
 
@@ -415,6 +416,82 @@ static void test_a_firing_does_not_wait_for_the_one_before(void **state)
     fixture_deinit(&fixture);
 }
 
+/* A backfill keeps its pace with several targets: its next firing waits for the parts of the one
+ * before, also in the next engine, and each part has its mark. */
+/* proves: backfill-order, backfill-rate, backfill-mark, backfill-progress */
+static void test_a_backfill_keeps_its_pace(void **state)
+{
+    struct engine_fixture fixture;
+    struct backfill backfill;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = fanout_test_create(
+        &fixture, "http://a.example/\nhttp://b.example/\n",
+        "{\"every\":\"10s\",\"from\":\"2027-01-15T07:59:01.000Z\","
+        "\"until\":\"2027-01-15T08:00:21.000Z\",\"late\":{\"missed\":\"each\"},"
+        "\"backfill\":{\"of\":\"06gvoga8sk0000000400000000\","
+        "\"from\":\"2027-01-15T08:00:00.000Z\",\"to\":\"2027-01-15T08:00:22.000Z\","
+        "\"rate\":\"1/m\",\"count\":3,\"done\":0}}");
+    fixture_advance_to(&fixture, 30000); /* all three are due */
+    assert_int_equal(fanout_test_out_count(&fixture), 2);
+    const struct timer *part = fanout_test_out(&fixture, "http://b.example/")->timer;
+    assert_true(schedule_backfill(part->texts.schedule, &backfill));
+    assert_true(bytes_equal(backfill.of, BYTES("06gvoga8sk0000000400000000")));
+    assert_int_equal(part->due.ms, START.ms + 1000);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_FAILED);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 200000); /* b is not over */
+    assert_int_equal(fanout_test_out_count(&fixture), 1);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+    fixture_advance_to(&fixture, 200001);
+    assert_int_equal(fanout_test_out_count(&fixture), 3);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_advance_to(&fixture, 259999);
+    fixture_answer_all(&fixture, DELIVERY_DONE); /* a report */
+    assert_int_equal(fanout_test_out_count(&fixture), 0);
+    fixture_advance_to(&fixture, 260000);
+    assert_int_equal(fanout_test_out_count(&fixture), 2);
+    assert_int_equal(fanout_test_out(&fixture, "http://a.example/")->timer->due.ms,
+                     START.ms + 21000);
+    struct command command = {.kind = COMMAND_GET, .id = id};
+    fixture_command(&fixture, &command);
+    assert_true(schedule_backfill(command.timer->texts.schedule, &backfill));
+    assert_int_equal(backfill.done, 2);
+    fixture_carry_out(&fixture);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    assert_int_equal(fanout_test_state(&fixture, &id, "ff"), TIMER_FIRED);
+    fixture_deinit(&fixture);
+}
+
+/* At the limit of live timers the next firing waits for the parts of the one before. */
+/* proves: targets-counted */
+static void test_at_the_limit_firings_wait(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.pending_max = 3;
+    fixture_open(&fixture);
+    fanout_test_create(&fixture, "http://a.example/\nhttp://b.example/\n",
+                       "{\"every\":\"10s\",\"from\":\"2027-01-15T08:00:01.000Z\"}");
+    fixture_advance_to(&fixture, 1000);
+    fixture_advance_to(&fixture, 11000);
+    fixture_advance_to(&fixture, 21000);
+    assert_int_equal(fanout_test_out_count(&fixture), 2);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+    fixture_advance_to(&fixture, 21001);
+    assert_non_null(fanout_test_out(&fixture, "http://done/"));
+    assert_int_equal(fanout_test_out(&fixture, "http://a.example/")->timer->due.ms,
+                     START.ms + 21000);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_deinit(&fixture);
+}
+
 /* With `overlap`, a firing is skipped while a part is open, or is a timer of its own. */
 /* proves: targets-repeat */
 static void test_overlap(void **state)
@@ -512,6 +589,8 @@ int main(void)
         cmocka_unit_test(test_parts_are_counted_and_never_refused),
         cmocka_unit_test(test_parts_are_made_in_one_batch),
         cmocka_unit_test(test_a_firing_does_not_wait_for_the_one_before),
+        cmocka_unit_test(test_a_backfill_keeps_its_pace),
+        cmocka_unit_test(test_at_the_limit_firings_wait),
         cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_texts),
     };

@@ -28,8 +28,6 @@
 
 #define OUTCOME_TEXT_SIZE 240 /* maximum size of a last_error that the engine writes itself */
 
-#define OUTCOME_WAITS_TEXT "waits: " /* prefix of a last_error that says why a timer waits */
-
 /* Replaces the timer by a copy with these texts. The texts of a timer never change in place,
  * because a reply may show them. If memory is out, the old texts stay. */
 static void outcome_set_texts(struct engine *engine, struct entry *entry,
@@ -91,8 +89,7 @@ static struct run outcome_run_without(const struct timer *timer, enum run_outcom
     };
 }
 
-/* Counts one more firing of a backfill in the timer's texts. The text lies in `room`. */
-static void outcome_count_backfilled(struct timer_texts *texts, struct buffer *room)
+void outcome_count_backfilled(struct timer_texts *texts, struct buffer *room)
 {
     struct backfill backfill;
 
@@ -103,10 +100,7 @@ static void outcome_count_backfilled(struct timer_texts *texts, struct buffer *r
         texts->schedule = buffer_bytes(room);
 }
 
-/* Places the timer at its next firing, whose due time is set. The firings of a backfill keep their
- * distance from the start of the last one. */
-static void outcome_place_next(const struct engine *engine, struct timer *timer,
-                               struct wall started)
+void outcome_place_next(const struct engine *engine, struct timer *timer, struct wall started)
 {
     struct backfill backfill;
 
@@ -828,8 +822,8 @@ void outcome_waits(struct engine *engine, struct entry *entry)
 
     assert(!timer_is_final(entry->timer->state));
     schedule_of(entry->timer, &engine->options.zones, &schedule, &error);
-    char text[sizeof(error.text) + sizeof(OUTCOME_WAITS_TEXT)];
-    snprintf(text, sizeof(text), OUTCOME_WAITS_TEXT "%s", error.text);
+    char text[sizeof(error.text) + sizeof(TIMER_WAITS)];
+    snprintf(text, sizeof(text), TIMER_WAITS "%s", error.text);
     if (!bytes_equal(entry->timer->texts.last_error, bytes_of(text))) {
         outcome_set_error(engine, entry, text);
         entry->timer->version++;

@@ -57,6 +57,13 @@ struct wall outcome_put_off(const struct engine *engine, const struct timer *tim
 /* Returns the minimum delay of a POSTPONED delivery, in milliseconds. */
 uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome);
 
+/* Counts one more firing of a backfill in the timer's texts. The text lies in `room`. */
+void outcome_count_backfilled(struct timer_texts *texts, struct buffer *room);
+
+/* Places the timer at its next firing, whose due time is set. The firings of a backfill keep their
+ * distance from the start of the last one. */
+void outcome_place_next(const struct engine *engine, struct timer *timer, struct wall started);
+
 /* Returns a new position for a timer that waits for a retry, when the time of its last attempt is
  * unknown. */
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer);

@@ -29,6 +29,17 @@ static struct timer *firing_copy(const struct timer *timer, struct timer_texts *
     return copy;
 }
 
+void firing_write_mark(const struct timer *timer, struct buffer *to)
+{
+    struct schedule_spec mark = SCHEDULE_SPEC_DEFAULT;
+    struct backfill backfill;
+
+    if (!schedule_backfill(timer->texts.schedule, &backfill))
+        return;
+    mark.backfill.of = backfill.of;
+    schedule_write(&mark, to);
+}
+
 struct timer *firing_create(const struct timer *timer, struct wall due)
 {
     struct schedule_spec spec, once = SCHEDULE_SPEC_DEFAULT;

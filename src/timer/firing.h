@@ -20,6 +20,10 @@
 #include "timer/schedule.h"
 #include "timer/timer.h"
 
+/* Appends the schedule of a timer that delivers a firing of `timer`, and does not repeat: the mark
+ * of a backfill, or nothing. */
+void firing_write_mark(const struct timer *timer, struct buffer *to);
+
 /* Makes the firing of `timer` that is due at `due`. Id and position are not set. NULL if out of
  * memory, or if the schedule of `timer` makes no sense. */
 struct timer *firing_create(const struct timer *timer, struct wall due);

@@ -232,6 +232,9 @@ static inline bool timer_is_pulled(const struct timer *timer)
 /* Beginning of the last_error of a webhook that a breaker postponed. */
 #define TIMER_NOT_TRIED "not tried: "
 
+/* Beginning of the last_error of a timer whose schedule cannot be computed. */
+#define TIMER_WAITS "waits: "
+
 /* True if the timer is a webhook that waits because a breaker refused its last delivery. */
 static inline bool timer_is_postponed(const struct timer *timer)
 {
