@@ -235,6 +235,21 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
     }
 }
 
+/* Appends the last error of a timer that waits to be tried. Without an attempt it tells of the
+ * firing before, or of what kept this one from being tried. */
+static void explain_say_error(const struct timer *timer, struct buffer *out)
+{
+    const struct bytes error = timer->texts.last_error;
+
+    if (timer->attempts > 0)
+        buffer_printf(out, " Attempt %u failed: ", timer->attempts);
+    else if (bytes_has_prefix(error, BYTES(TIMER_WAITS)))
+        buffer_append_text(out, " It ");
+    else
+        buffer_append_text(out, " Its last error: ");
+    buffer_printf(out, "%.*s.", (int)error.size, error.data);
+}
+
 void explain_say_why(const struct explain_view *view, struct buffer *out)
 {
     const struct explained *explained = view->explained;
@@ -257,8 +272,7 @@ void explain_say_why(const struct explain_view *view, struct buffer *out)
     } else if (explained->is_spilled) {
         buffer_append_text(out, " It is on disk until there is room in memory: near_bytes_max.");
     } else if (timer->state == TIMER_RETRYING && timer->texts.last_error.size > 0) {
-        buffer_printf(out, " Attempt %u failed: %.*s.", timer->attempts,
-                      (int)timer->texts.last_error.size, timer->texts.last_error.data);
+        explain_say_error(timer, out);
     }
 }
 
@@ -321,7 +335,9 @@ static void explain_say_targets(const struct timer *timer, struct buffer *out)
     while (fanout.parts[i].state != FANOUT_OPEN)
         i++;
     timer_id_format(&fanout.parts[i].id, id);
-    buffer_printf(out, "It fired, and %zu of its %zu targets %s not over: %.*s, by the timer %s.",
+    buffer_printf(out, "%s %zu of its %zu targets %s not over: %.*s, by the timer %s.",
+                  fanout_is_waiting(timer) ? "It fired, and"
+                                           : "Its next firing waits for the one before:",
                   fanout_count(&fanout, FANOUT_OPEN), fanout.count,
                   fanout_count(&fanout, FANOUT_OPEN) == 1 ? "is" : "are",
                   (int)fanout.parts[i].target.size, fanout.parts[i].target.data, id);
@@ -362,7 +378,8 @@ void explain_say(const struct explain_view *view, struct buffer *out)
         explain_say_awaited(view, out);
     } else if (explained->place == PLACE_INFLIGHT) {
         explain_say_inflight(view, out);
-    } else if (fanout_is_waiting(timer)) {
+    } else if (fanout_is_waiting(timer) ||
+               (timer->state == TIMER_RETRYING && fanout_is_open(timer))) {
         explain_say_targets(timer, out);
     } else {
         explain_say_time(view, out);

@@ -110,6 +110,13 @@ static void a_target_that_fails(void **state)
     test.timer.texts.last_error = bytes_of("connection refused");
     explain_text_test_is(&test, NULL,
                          "Attempt 3 of 10 is due in 1m. Attempt 2 failed: connection refused.");
+    test.timer.attempts = 0; /* of the firing before */
+    explain_text_test_is(&test, NULL,
+                         "Attempt 1 of 10 is due in 1m. Its last error: connection refused.");
+    test.timer.texts.last_error = bytes_of("waits: There is no calendar \"de\"");
+    explain_text_test_is(&test, NULL,
+                         "Attempt 1 of 10 is due in 1m. It waits: There is no calendar \"de\".");
+    test.timer.attempts = 2;
     test.timer.at.ms = NOW - 85000;
     test.pause.until.ms = NOW + 3600000;
     explain_text_test_is(&test, &test.pause,
