@@ -364,6 +364,7 @@ void truth_end(struct truth *truth, struct wall before)
         if (timer_is_final(timer->state))
             truth_ended(truth, tracked, timer->state);
         else if (wall_max(timer->due, timer->at).ms < before.ms && timer->state != TIMER_PAUSED &&
+                 !timer->texts.flow.size && /* it may wait long for others of its flow */
                  !(tracked->is_out && tracked->delivered_in == truth->epoch))
             world_fail(truth->world, content_number(timer), ENDS,
                        "%" PRIx64 " was not delivered until the end: %s, version %" PRIu32
