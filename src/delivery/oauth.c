@@ -252,7 +252,7 @@ static bool oauth_entry_set(struct oauth_entry *entry, const char *url)
     bad |= curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     bad |= curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_USERAGENT, settings->user_agent);
-    bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)OAUTH_TIMEOUT_MS);
+    bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)OAUTH_TIMEOUT_MS_MAX);
     bad |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);

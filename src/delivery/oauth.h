@@ -23,7 +23,7 @@
 
 #define OAUTH_CLIENTS_MAX      1024  /* maximum of clients whose token is kept or fetched */
 #define OAUTH_ANSWER_BYTES_MAX 65536 /* maximum of bytes of an answer's body */
-#define OAUTH_TIMEOUT_MS       10000 /* time-out of a request for a token */
+#define OAUTH_TIMEOUT_MS_MAX   10000 /* time-out of a request for a token */
 
 struct oauth_options {
     const struct webhook_settings *settings; /* borrowed */

@@ -207,6 +207,14 @@ class OauthTest(NamedCase):
         self.refuse("#/auth/scope", auth=self.auth(scope="a\nb"))
         self.refuse("#/auth", auth=self.auth(token="x"))
 
+    # proves: named-target-url-bytes, oauth-client-id, oauth-scope
+    def test_texts_have_their_limits(self):
+        self.define(auth=self.auth())
+        for name, begin, most in (("token_url", self.tokens.url, 2048), ("client_id", "", 256), ("scope", "", 1024),
+                                  ("audience", "", 1024)):
+            self.define(200, auth=self.auth(**{name: begin.ljust(most, "x")}))
+            self.refuse(f"#/auth/{name}", auth=self.auth(**{name: begin.ljust(most + 1, "x")}))
+
     # proves: named-target-oauth
     def test_a_stop_while_a_token_is_fetched(self):
         self.tokens.gate.clear()
