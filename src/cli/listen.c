@@ -281,7 +281,7 @@ enum cli_exit listen_run(struct cli *cli)
     if (!code) {
         listen->cli = cli;
         code = listen_read_url(listen);
-        code = code ? code : signing_read_key(cli, &listen->key);
+        code = code ? code : signing_read_key(cli, SIGNING_TO_SIGN, &listen->key);
         code = code ? code : listen_run_jobs(listen, calls, count);
         signing_key_wipe(&listen->key);
     }

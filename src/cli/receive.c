@@ -50,19 +50,6 @@ struct receive_visit {
 
 /* ---- signatures ---- */
 
-/* True if one of the signatures is correct for the webhook. */
-static bool receive_is_signed(const struct receive_visit *visit)
-{
-    struct buffer wanted;
-
-    buffer_init(&wanted);
-    signing_append(&visit->receive->key, buffer_bytes(&visit->id), buffer_bytes(&visit->timestamp),
-                   buffer_bytes(&visit->body), &wanted);
-    bool is_signed = signing_is_among(buffer_bytes(&visit->signature), buffer_bytes(&wanted));
-    buffer_deinit(&wanted);
-    return is_signed;
-}
-
 static const char *receive_judge(const struct receive_visit *visit)
 {
     uint64_t sent, now = wall_now().ms / 1000;
@@ -71,7 +58,9 @@ static const char *receive_judge(const struct receive_visit *visit)
         return visit->signature.size ? "not verified: no --secret" : "none";
     if (!visit->signature.size)
         return "missing";
-    if (!receive_is_signed(visit))
+    if (!signing_is_valid(&visit->receive->key, buffer_bytes(&visit->id),
+                          buffer_bytes(&visit->timestamp), buffer_bytes(&visit->body),
+                          buffer_bytes(&visit->signature)))
         return "WRONG";
     if (!number_parse(buffer_bytes(&visit->timestamp), 10, &sent) ||
         (now > sent ? now - sent : sent - now) > RECEIVE_AGE_S_MAX)
@@ -224,7 +213,7 @@ static enum cli_exit receive_start(struct receive *receive, struct http_server *
     if (!code && cli->options.argument_count &&
         (!number_parse(bytes_of(cli->options.arguments[0]), 10, &port) || port > 65535))
         code = cli_complain(CLI_EXIT_USAGE, "PORT is a number up to 65535");
-    code = code ? code : signing_read_key(cli, &receive->key);
+    code = code ? code : signing_read_key(cli, SIGNING_TO_VERIFY, &receive->key);
     code = code ? code : cli_catch_signals(cli);
     if (code)
         return code;

@@ -381,6 +381,21 @@ class Receive(CommandLine):
             self.assertTrue(shown.endswith(f", signature {expected}\n"), shown)
             self.assertNotIn("whsec", shown)
 
+    def test_it_verifies_by_a_public_key(self):
+        make = [harness.find("tickwheeld"), "--make-webhook-key"]
+        (private, public), (_, other) = (subprocess.run(make, capture_output=True, text=True, check=True).stdout.split()
+                                         for _ in range(2))
+        data = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, data)
+        daemon = harness.Daemon(data, "--webhook-secret", f"{SECRET} {private}")
+        self.addCleanup(daemon.close)
+        harness.wait_until(daemon.is_ready, 30, "ready")
+        for secret, expected in (public, "valid"), (other, "WRONG"), (SECRET, "valid"):
+            program, url = self.receive("--count", "1", "--secret", secret)
+            daemon.call("POST", "/v1/timers", {"target": url, "after": 0, "payload": {"order": 42}})
+            self.assertEqual(program.process.wait(harness.PATIENCE_S), DONE)
+            self.assertTrue(program.output().endswith(f", signature {expected}\n"), program.output())
+
     def secret_file(self, secret):
         path = os.path.join(self.data, "secret")
         with open(path, "w", encoding="utf-8") as file:
@@ -429,7 +444,7 @@ class Receive(CommandLine):
 
     def test_mistakes(self):
         for arguments in (("x",), ("65536",), ("0", "--secret", "abc"), ("0", "--secret", "whsec_!"),
-                          ("0", "--status", "99"), ("0", "--secret", "@/nonexistent")):
+                          ("0", "--secret", "whpk_" + 32 * "A"), ("0", "--secret", "whsk_" + 43 * "A" + "="), ("0", "--status", "99"), ("0", "--secret", "@/nonexistent")):
             done = self.run_cli("receive", *arguments, code=USAGE)
             self.assertNotIn("abc", done.err)
 
