@@ -178,6 +178,21 @@ static void fields_append_events(struct cli *cli, struct buffer *body)
     json_close(body, ']');
 }
 
+/* Appends the dates of the flag, which have commas between them. */
+static void fields_append_dates(struct cli *cli, enum cli_flag_id flag, const char *name,
+                                struct buffer *body)
+{
+    size_t cursor = 0;
+
+    if (!cli_flag(cli, flag))
+        return;
+    json_open(body, name, '[');
+    for (const char *text; (text = cli_options_next(&cli->options, flag, &cursor));)
+        for (struct bytes rest = bytes_of(text); rest.size;)
+            json_put_string(body, NULL, bytes_trim(bytes_cut(&rest, ',')));
+    json_close(body, ']');
+}
+
 void fields_append_targets(struct cli *cli, const char *first, struct buffer *body)
 {
     size_t cursor = 0, count = first != NULL;
@@ -211,6 +226,7 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
         {CLI_FLAG_UNTIL, "until"},
         {CLI_FLAG_CONTENT_TYPE, "content_type"},
         {CLI_FLAG_OVERLAP, "overlap"},
+        {CLI_FLAG_ON_HOLIDAY, "on_holiday"},
     };
     const char *payload = cli_flag(cli, CLI_FLAG_PAYLOAD), *text = cli_flag(cli, CLI_FLAG_BODY);
     uint64_t count;
@@ -224,6 +240,8 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
     if (!code && count)
         json_put_number(body, "count", count);
     fields_append_events(cli, body);
+    fields_append_dates(cli, CLI_FLAG_EXCEPT, "except", body);
+    fields_append_dates(cli, CLI_FLAG_ONLY, "only", body);
     code = code || !payload ? code : fields_append_payload(payload, body);
     code = code || !text ? code : fields_append_body(text, body);
     code = code ? code : fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", body);

@@ -90,15 +90,33 @@ static void plan_append_calendar(struct cli *cli, const struct plan_preview *pre
         index = plan_append_month(cli, preview, index);
 }
 
+/* Appends the dates of the flag, with commas between them. */
+static void plan_append_dates(struct cli *cli, enum cli_flag_id flag, const char *name,
+                              struct buffer *path)
+{
+    struct buffer dates;
+    size_t cursor = 0;
+
+    if (!cli_flag(cli, flag))
+        return;
+    buffer_init(&dates);
+    for (const char *text; (text = cli_options_next(&cli->options, flag, &cursor));) {
+        buffer_append_text(&dates, dates.size ? "," : "");
+        buffer_append_text(&dates, text);
+    }
+    cli_append_query(path, name, buffer_bytes(&dates));
+    buffer_deinit(&dates);
+}
+
 static void plan_append_query(struct cli *cli, struct buffer *path)
 {
     static const struct {
         enum cli_flag_id flag;
         const char *name;
     } parameters[] = {
-        {CLI_FLAG_CRON, "cron"}, {CLI_FLAG_EVERY, "every"}, {CLI_FLAG_ZONE, "timezone"},
-        {CLI_FLAG_DST, "dst"},   {CLI_FLAG_UNTIL, "until"}, {CLI_FLAG_START, "after"},
-        {CLI_FLAG_NUMBER, "n"},
+        {CLI_FLAG_CRON, "cron"}, {CLI_FLAG_EVERY, "every"},           {CLI_FLAG_ZONE, "timezone"},
+        {CLI_FLAG_DST, "dst"},   {CLI_FLAG_UNTIL, "until"},           {CLI_FLAG_START, "after"},
+        {CLI_FLAG_NUMBER, "n"},  {CLI_FLAG_ON_HOLIDAY, "on_holiday"},
     };
 
     buffer_append_text(path, "/v1/schedule/preview");
@@ -107,6 +125,8 @@ static void plan_append_query(struct cli *cli, struct buffer *path)
     for (size_t i = 0; i < sizeof(parameters) / sizeof(*parameters); i++)
         if (cli_flag(cli, parameters[i].flag))
             cli_append_query(path, parameters[i].name, bytes_of(cli_flag(cli, parameters[i].flag)));
+    plan_append_dates(cli, CLI_FLAG_EXCEPT, "except", path);
+    plan_append_dates(cli, CLI_FLAG_ONLY, "only", path);
 }
 
 static void plan_read_instants(struct bytes answer, struct plan_preview *preview)
@@ -128,6 +148,27 @@ static void plan_read_instants(struct bytes answer, struct plan_preview *preview
     buffer_deinit(&text);
 }
 
+/* Appends the dates that are left out or moved, and why. */
+static void plan_append_skipped(struct cli *cli, struct bytes answer)
+{
+    struct cli_list skipped;
+    struct buffer text;
+    struct bytes row;
+
+    buffer_init(&text);
+    cli_list_init(&skipped, cli_member(answer, "skipped"));
+    while (cli_list_next(&skipped, &row)) {
+        buffer_clear(&text);
+        buffer_append_text(&text, "not on ");
+        cli_append_value(&text, cli_member(row, "date"));
+        buffer_append_text(&text, ": ");
+        cli_append_value(&text, cli_member(row, "reason"));
+        screen_append(&cli->out, buffer_bytes(&text));
+        buffer_append_text(&cli->out, "\n");
+    }
+    buffer_deinit(&text);
+}
+
 /* Shows the instants in local time of the zone; in UTC if this machine does not have the zone. */
 static void plan_show_preview(struct cli *cli, struct bytes answer)
 {
@@ -141,6 +182,7 @@ static void plan_show_preview(struct cli *cli, struct bytes answer)
         preview.zone = zone_utc();
         cli_complain(CLI_EXIT_DONE, "this machine has no zone %s: times are in UTC", name);
     }
+    plan_append_skipped(cli, answer);
     plan_append_calendar(cli, &preview);
     zones_destroy(zones);
 }

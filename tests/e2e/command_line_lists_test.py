@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import command_line
-from command_line_case import DONE, CommandLine
+from command_line_case import DONE, FAILED, NOT_FOUND, USAGE, CommandLine
 
 
 class Lists(CommandLine):
@@ -75,6 +75,52 @@ class Lists(CommandLine):
         self.assertEqual(code, DONE)
         self.assertIn("searched 70000 timers", terminal.shown)
         self.assertIn("searched 120000 timers\r\033[K", terminal.shown)
+
+
+class Calendars(CommandLine):
+    DAYS = '["2098-12-24/2099-01-01", {"date": "2099-05-01", "name": "Labour Day"}]'
+    ICS = ("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:test\r\nBEGIN:VEVENT\r\nUID:a\r\nDTSTAMP:20260101T000000Z\r\n"
+           "DTSTART;VALUE=DATE:20990501\r\nSUMMARY:May Day\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
+
+    # proves: calendar-put, calendar-list, calendar-delete
+    def test_calendars_are_set_shown_and_removed(self):
+        path = os.path.join(self.data, "days")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.DAYS)
+        shown = self.run_cli("calendar", "set", "de", path).out
+        self.assertRegex(shown, r"(?m)^2098-12-24/2099-01-01\s*$")
+        self.assertRegex(shown, r"(?m)^2099-05-01 +Labour Day$")
+        self.assertEqual(self.run_cli("calendar", "show", "de").out, shown)
+        self.assertIn("May Day", self.run_cli("calendar", "set", "uk", "-", stdin=self.ICS).out)
+        self.assertRegex(self.run_cli("calendar").out, r"NAME +SCOPE +SINCE *\nde +tenant +.*\nuk +tenant ")
+        self.assertEqual(self.run_cli("calendar", "list", "--output", "ids").out, "de\nuk\n")
+        self.assertEqual(self.ask("calendar", "show", "uk")[0]["days"], [{"date": "2099-05-01", "name": "May Day"}])
+        self.assertIn('"name":"uk"', self.run_cli("calendar", "rm", "uk").out.replace('": "', '":"'))
+        self.run_cli("calendar", "show", "uk", code=NOT_FOUND)
+        self.run_cli("calendar", "rm", "uk", code=NOT_FOUND)
+        self.run_cli("calendar", "set", "de", "-", stdin="[1]", code=FAILED)
+        self.run_cli("calendar", "set", "de", "-", stdin="no calendar", code=FAILED)
+        self.run_cli("calendar", "set", "../x", path, code=FAILED)
+        for words in (("set", "de"), ("show",), ("rm",), ("move", "de"), ("set", "de", "/nonexistent")):
+            self.run_cli("calendar", *words, code=USAGE)
+
+    # proves: except-only
+    def test_timers_name_dates(self):
+        self.run_cli("calendar", "set", "de", "-", stdin=self.DAYS)
+        dates = ("--except", "SAT-SUN, calendar:de", "--except", "2099-01-05", "--on-holiday", "next_workday")
+        timer = self.ask("add", "--cron", "0 9 * * *", *dates, "queue:a")[0]
+        self.assertEqual(timer["schedule"]["except"], ["SAT-SUN", "calendar:de", "2099-01-05"])
+        self.assertEqual(timer["schedule"]["on_holiday"], "next_workday")
+        changed = self.ask("change", timer["id"], "--only", "MON-FRI")[0]
+        self.assertEqual(changed["schedule"]["only"], ["MON-FRI"])
+        shown = self.run_cli("preview", "0 9 * * *", "--except", "SAT-SUN", "--except", "calendar:de", "--count", "2",
+                             "--after", "2099-04-30T00:00:00Z").out
+        self.assertRegex(shown, r"(?m)^not on 2099-05-01: .*Labour Day")
+        self.assertIn("2099-04-30T09:00:00.000Z", shown)
+        self.assertIn("2099-05-04T09:00:00.000Z", shown)  # 1 May is a Friday
+        self.run_cli("add", "--every", "1h", "--except", "NOSUCH", "queue:a", code=FAILED)
+        self.run_cli("add", "1h", "--except", "SAT", "queue:a", code=FAILED)
+        self.run_cli("add", "--every", "1h", "--on-holiday", "later", "queue:a", code=USAGE)
 
 
 if __name__ == "__main__":
