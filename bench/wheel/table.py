@@ -204,15 +204,25 @@ def as_text(data):
     return "\n".join(lines)
 
 
+def leaders(size, figures, count=2):
+    """The keys of the rivals that are among the best of one figure at least."""
+    rivals, found = [subject for subject in size["subjects"] if subject["kind"] != "ours"], set()
+    for figure in figures:
+        measured = [subject for subject in rivals if value(subject, figure) is not None]
+        found |= {subject["key"] for subject in sorted(measured, key=lambda subject: value(subject, figure))[:count]}
+    return found
+
+
 def as_markdown(data):
-    """The figures of the smaller size alone; the run prints the others, and what they are divided by."""
+    """Ours and the leaders at the smaller size alone; the plot has all subjects, the run prints the other sizes."""
     size, left_out = data["sizes"][0], {"coarse", "slow_steps"}
     shown = [place for place, (figure, _) in enumerate(FIGURES) if figure not in left_out]
+    rivals = leaders(size, [FIGURES[place][0] for place in shown])
     lines = [f"Measured {machine_line(data)}.", "", f"{floor_line(size)}.", "",
              "| " + " | ".join(["ns per operation", *(FIGURES[place][1] for place in shown), "late"]) + " |",
              "|---|" + "---:|" * (len(shown) + 1)]
     for subject, cells in figure_rows(size):
-        if not subject["key"].endswith("_ahead"):
+        if not subject["key"].endswith("_ahead") and (subject["kind"] == "ours" or subject["key"] in rivals):
             name = f"**{subject['name']}**" if subject["kind"] == "ours" else subject["name"]
             lines.append("| " + " | ".join([name, *(cells[place].replace("*", "\\*") for place in [*shown, -1])]) + " |")
     lines += ["", "\\* stopped early: too slow for the whole of it."]
