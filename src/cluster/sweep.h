@@ -2,8 +2,12 @@
  * sweep.h - copies of a partition in its own log, so that the records before them can be dropped.
  *
  * The owner appends a begin, copies of all its rows, and an end. A reader that has all rows passes
- * them over. An empty reader that begins with the begin of a sweep has all rows at its end:
- * docs/cluster-design.md says why.
+ * them over. An empty reader that begins with the begin of a sweep has all rows at its end: if the
+ * last record of a key after the begin is later than its copy, the reader has its value; otherwise
+ * the copy has it.
+ *
+ * A record has its kind (1 byte), the offset of the begin (8), in an end the bytes of all rows (8),
+ * and row operations (rowop.h), all puts.
  *
  *     if (sweep_is_due(&limits, &log))
  *         sweep_start(&sweep, &limits, partition);

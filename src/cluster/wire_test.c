@@ -537,7 +537,7 @@ static void test_golden_commands(void **state)
     buffer_deinit(&buffer);
 }
 
-/* A timer is its row: at behind its size, the key and the row of docs/storage.md. */
+/* A timer is its row: at behind its size, the key and the row of record.h. */
 static void test_golden_create(void **state)
 {
     static const uint8_t head[] = {

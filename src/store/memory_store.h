@@ -74,7 +74,7 @@ void memory_forget_undos(struct memory_storage *memory);
 
 enum error_code memory_fault_hits(struct fault *fault);
 
-enum { MEMORY_NUMBER_SIZE = 13 }; /* docs/storage.md; the tenant's name follows in `tenants` */
+enum { MEMORY_NUMBER_SIZE = 13 }; /* record.h; the tenant's name follows in `tenants` */
 
 /* ---- memory_export.c ---- */
 

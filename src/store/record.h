@@ -2,9 +2,49 @@
  * record.h - the format of stored records, byte for byte: rows, pointers and metadata, each with
  * version and checksum.
  *
- * Numbers are little-endian in values and big-endian in keys, so that keys sort as bytes. A
- * checksum covers key and value: a record that turns up at another key is as damaged as one with a
- * flipped bit. The formats are specified in docs/storage.md; test vectors hold them in place.
+ * Numbers are little-endian in values and big-endian in keys, so that keys sort as bytes. Test
+ * vectors hold the formats in place. Sizes are in bytes, times in milliseconds.
+ *
+ * Key        row: partition 2, position 6 (since 1970), serial 8
+ *            pointer: partition 2, serial 8
+ *            name: hash 8, 2^64 - 1 - serial 8
+ *            meta: `p`, partition 2; place: `l`, partition 2; holds: `h`, partition 2
+ *            number: `format`, `partitions` or `corrupt`; for the live timers of a tenant: `t`,
+ *            partition 2, its name
+ * Value      It begins with a version (1) and ends with CRC-32C (4) over 16 bytes that identify the
+ *            place of the record, and the value before it. So a record that turns up at another key
+ *            is as damaged as one with a flipped bit.
+ * Its place  Two little-endian numbers of 8 bytes:
+ *            row, touch: partition * 2^48 + position; serial
+ *            pointer: partition; serial
+ *            name: hash; 2^64 - 1 - serial
+ *            meta: 2^64 - 1; partition
+ *            number, place, holds: 2^64 - 2; CRC-32C of its name
+ * Row        version 1, which is 1
+ *            state 1: 0 scheduled, 1 delivering, 2 retrying, 3 fired, 4 cancelled, 5 dead, 6 paused
+ *            flags 1: 1 has first, 2 has due, 4 has retry, 8 has give_up_after, 16 has failed
+ *            created 8, version of the timer 4, attempts 4
+ *            states 3 to 6: ended 8; in state 6 since when it is paused
+ *            flag 1: position in the id 8; without it the row's position
+ *            flag 2: due 8; without it the row's position
+ *            flag 4: attempts 4, base 8, cap 8, time-out 8; without it 10, 1 s, 1 h, 15 s
+ *            flag 8: give_up_after 8, 0 means unlimited; without it 3 d
+ *            flag 16: since when the target of the present firing fails 8
+ *            texts that are not empty: tag 1, size 4, bytes. TIMER_TEXT_LIST (timer.h) has the
+ *            tags, which rise, each at most once. The request (9) is 16 hex digits of the request,
+ *            then the Idempotency-Key
+ *            A row in the states 3 to 5 is final: it has no content, but a dead letter keeps it.
+ *            There is one encoding of a timer.
+ * Touch 17   due 8, version of the timer 4
+ * Pointer 21 position 8, ended 8 (0 while the timer lives)
+ * Name 23    partition 2, first 8, ended 8. The timer's own text decides if it matches (name.h)
+ * Meta 37    epoch 8, watermark 8, trim 8, pending 8; version 2 (53) also placed 8, over_to 8
+ * Number 13  the number 8. Equal in every format: an older program can report a newer folder
+ * Place 65   of the last applied record of the partition's log: offset after it 8, epoch 8, seq 8,
+ *            incarnation 8, node 4; bytes of the log 8, of the last sweep's copies 8, offset of a
+ *            sweep without end 8. Version 2 (73): the offset up to which a copy must be read
+ * Holds      pauses, maintenance and definitions of a node without a cluster, in partition 0: a
+ *            copy of cluster/holds.h
  *
  * Errors     Decoding trusts nothing: whatever is not exactly what encoding writes is
  *            ERROR_CORRUPT, with the reason as text, and the result is untouched.

@@ -1,7 +1,7 @@
 /*
  * rocksdb.h - the embedded storage: RocksDB inside the process, under one data folder.
  *
- * The record and key formats are specified in docs/storage.md.
+ * The record and key formats are specified in record.h.
  */
 #ifndef TICKWHEEL_STORE_ROCKSDB_H
 #define TICKWHEEL_STORE_ROCKSDB_H

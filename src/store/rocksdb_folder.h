@@ -3,10 +3,19 @@
  * would pass over without a word: files that went, shrank or changed while nothing ran.
  *
  * The file FOLDER says what the folder is: its format, the log that belongs to it, the cluster that
- * it is of. It is the first file of a new folder, and a start reads it first.
+ * it is of. It is the first file of a new folder, is replaced as a whole, and a start reads it
+ * first. It is text, a line each:
+ *     tickwheel folder     the first
+ *     format NUMBER        the second, in every version
+ *     log HEX              id of the log of a node without a cluster, 32 digits; without it the
+ *                          next start makes a log
+ *     cluster HEX          id of the cluster whose log the partitions follow, 16 digits
+ *     sum HEX              CRC-32C of the lines before, 8 digits
  *
  * A clean stop leaves the file CLOSED: the names, sizes and sums of what must be there at the next
- * start. It is removed before the database is opened to write. docs/storage.md has its format.
+ * start. It is removed before the database is opened to write. It is text: `tickwheel closed 1`;
+ * for each file name, size, and CRC-32C in 8 hex digits or `-`; `sum` with that of the lines
+ * before.
  *
  * Threads    The thread that has locked the folder.
  */

@@ -3,7 +3,10 @@
  * and to touch, by table.
  *
  * The form belongs to no database. Operations are absolute: applying them again does no harm, as
- * long as all operations behind them are applied again, too. docs/storage.md has the bytes.
+ * long as all operations behind them are applied again, too.
+ *
+ * Body       version 1, operations, CRC-32C 4; sizes in bytes
+ * Operation  16 * kind + table 1; size of the key 1, of the value 4; key; value
  *
  *     size_t begin = rowop_begin(&buffer);
  *     size_t value = rowop_put(&buffer, ROWOP_PUT, ROWOP_TIMERS, key);
@@ -33,7 +36,7 @@ enum rowop_kind {
     ROWOP_KIND_COUNT
 };
 
-enum rowop_table { /* docs/storage.md */
+enum rowop_table { /* docs/storage.md says what they are for */
                    ROWOP_META,
                    ROWOP_TIMERS,
                    ROWOP_MOVED,

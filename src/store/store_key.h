@@ -1,6 +1,6 @@
 /*
  * store_key.h - the keys of stored records as bytes, in tables and in row operations; see
- * docs/storage.md.
+ * record.h.
  *
  * Threads    No state: any.
  */

@@ -96,7 +96,7 @@ struct retry_policy {
 
 /* X(tag, name, kept, patch): the texts of a timer, each of which may be empty.
  *
- *   tag    number of the text on disk; rises from row to row (docs/storage.md)
+ *   tag    number of the text on disk; rises from row to row (record.h)
  *   kept   when a row on disk has the text: ALWAYS, while timer_keeps_content, while PAUSED, or
  *          AWAITED: while DELIVERING
  *   patch  PATCH_patch replaces the text; NOTHING: no patch does

@@ -4,7 +4,7 @@
  *
  * A segment is filled with zeros, or recycled, before it is used, so a sync of an append writes no
  * metadata of the file system. Each segment's header says where the one before ended: this chain
- * shows at a start whether one is missing, shortened, exchanged or of another log. docs/storage.md
+ * shows at a start whether one is missing, shortened, exchanged or of another log. log_segment.h
  * has the format.
  *
  *     struct log_files_options options = {.folder = "data/log", .begin = applied + 1};

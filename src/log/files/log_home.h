@@ -1,7 +1,8 @@
 /*
  * log_home.h - the log of a data folder: its files (log_files.h) in the folder `log`, and beside
  * them the file REACHED, which says how far the log had come. Together with the id that the data
- * folder keeps they show whether a log is the one of the folder, and all of it.
+ * folder keeps they show whether a log is the one of the folder, and all of it. REACHED has
+ * `tickreac` (8 bytes), the id (16), the offset after the last record (8) and CRC-32C (4).
  *
  *     log_home_init(&log, "data");
  *     log.has_id = ...                                        which log the folder has had

@@ -1,4 +1,4 @@
-/* log_segment.c - see log_segment.h; docs/storage.md has the layout in tables. */
+/* log_segment.c - see log_segment.h; the layout is there. */
 #include "log/files/log_segment.h"
 
 #include "base/checksum.h"

@@ -6,6 +6,21 @@
  * position, so bytes from an earlier life of a recycled segment never count. The chain is a small
  * file that names the segments that must be there.
  *
+ * Sizes are in bytes, numbers little-endian, checksums CRC-32C.
+ *
+ * Header 80  `tickwlog` 8; version 4 (it is 2); zero 4; id of the log 16, random; number of the
+ *            segment 8; size of the file 8; offset of the first record 8; position in the previous
+ *            segment at which it ended 8, and checksum of its last frame 4 (0: there was none);
+ *            flags 4 (1: appends are not synced); zero 4; checksum of the other bytes 4
+ * Frame      at a multiple of 8: checksum of the position (8) and the next 20 bytes 4; checksum of
+ *            records and padding 4; size and number of the records 4, 4; offset of the first one 8;
+ *            records; zeros up to a multiple of 8. After the last frame are 24 zeros
+ * Record     partition 2, size 4, body, which is not empty
+ * Chain      two slots of 80, at 0 and 4096, written in turns; the whole one with the higher
+ *            generation counts: `tickwcha` 8; version 4 (it is 2); flags 4 (1: closed by a clean
+ *            stop); id 16; generation 8; numbers of the first and last segment 8, 8; if closed
+ *            position, next offset and checksum of the last frame 8, 8, 4; checksum 4
+ *
  * Threads    Any: pure functions over bytes.
  */
 #ifndef TICKWHEEL_LOG_FILES_LOG_SEGMENT_H

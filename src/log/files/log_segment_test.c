@@ -1,4 +1,4 @@
-/* Goal: the bytes of segments and chains are those of docs/storage.md and stay readable, and no
+/* Goal: the bytes of segments and chains are those of log_segment.h and stay readable, and no
  * flipped bit, no other place and no other log goes unnoticed. Method: golden bytes; each bit of a
  * header, a frame and a chain; bodies of random sizes. */
 #include "base/random.h"
