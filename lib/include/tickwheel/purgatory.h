@@ -39,8 +39,7 @@
  * To complete a single operation, watch it also under a key of its own; to give up all operations
  * of a connection, watch them under the connection's key.
  *
- * The design is that of Kafka's request purgatory after its redesign around timing wheels;
- * docs/runner.md lists the differences.
+ * The design is that of Kafka's request purgatory after its redesign around timing wheels.
  *
  * Keys       64 bits that the caller derives from the watched thing: a number, an address, a hash
  *            of bytes. Two things with equal keys cost needless tries, but complete_key completes
