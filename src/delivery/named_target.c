@@ -55,8 +55,34 @@ static enum error_code named_wrong(struct named_reader *reader, const char *plac
                                    const char *reason)
 {
     snprintf(reader->fault->place, sizeof(reader->fault->place), "%.30s%.30s", place, part);
-    snprintf(reader->fault->reason, sizeof(reader->fault->reason), "%s", reason);
+    if (reason != reader->fault->reason) /* another place for the same reason */
+        snprintf(reader->fault->reason, sizeof(reader->fault->reason), "%s", reason);
     return ERROR_INVALID;
+}
+
+/* Refuses a member that the object at this place does not have. */
+static enum error_code named_unknown(struct named_reader *reader, const char *place,
+                                     struct bytes name)
+{
+    named_wrong(reader, place, "", "There is no such field");
+    snprintf(reader->fault->member, sizeof(reader->fault->member), "%.*s", (int)name.size,
+             name.data);
+    return ERROR_INVALID;
+}
+
+/* Begins to read a text. All of it is JSON before a field of it can be wrong. */
+static enum error_code named_begin(struct named_reader *reader, struct bytes text)
+{
+    json_reader_init(&reader->json, text);
+    if (!json_skip(&reader->json, NULL) || !json_finish(&reader->json)) {
+        snprintf(reader->fault->reason, sizeof(reader->fault->reason), "Byte %zu: %s",
+                 json_error_offset(&reader->json), json_error(&reader->json));
+        return ERROR_NOT_JSON;
+    }
+    json_reader_init(&reader->json, text);
+    return json_peek(&reader->json) == JSON_OBJECT && json_enter_object(&reader->json)
+               ? ERROR_NONE
+               : named_wrong(reader, "#", "", "It must be an object");
 }
 
 /* Decodes a string into the room, which has been reserved for all of the text. */
@@ -295,7 +321,7 @@ static enum error_code named_read_auth(struct named_reader *reader)
         else if (bytes_equal(name, BYTES("kind")))
             json_skip(&reader->json, NULL);
         else
-            code = named_wrong(reader, "#/auth", "", "It has a member that its kind does not have");
+            code = named_unknown(reader, "#/auth", name);
     }
     return code;
 }
@@ -382,7 +408,7 @@ static enum error_code named_read_member(struct named_reader *reader, struct byt
         reader->seen |= bit;
         return named_members[i].read(reader);
     }
-    return named_wrong(reader, "", "", "It has a member that a named target does not have");
+    return named_unknown(reader, "#", name);
 }
 
 enum error_code named_target_parse(struct bytes json, enum named_form form,
@@ -396,13 +422,9 @@ enum error_code named_target_parse(struct bytes json, enum named_form form,
     *ret_fault = (struct named_fault){.reason = ""};
     if (!buffer_reserve(&target.room_, 2 * json.size + 1))
         return ERROR_NO_MEMORY;
-    json_reader_init(&reader.json, json);
-    if (json_peek(&reader.json) != JSON_OBJECT || !json_enter_object(&reader.json))
-        code = named_wrong(&reader, "", "", "It must be an object");
+    code = named_begin(&reader, json);
     while (!code && json_next_member(&reader.json, &name))
         code = named_read_member(&reader, named_decode(&reader, &name));
-    if (json_error(&reader.json) || (!code && !json_finish(&reader.json)))
-        code = named_wrong(&reader, "", "", json_error(&reader.json));
     if (!code)
         code = named_check_members(&reader);
     if (code)
@@ -427,23 +449,26 @@ static enum error_code named_read_overlap(struct named_reader *reader, uint64_t 
                : named_wrong(reader, "#/overlap", "", "It must be 0s to 30d");
 }
 
-static enum error_code named_read_rotation(struct named_reader *reader, uint64_t *ret_overlap_ms)
+static enum error_code named_read_rotation(struct named_reader *reader, struct bytes json,
+                                           uint64_t *ret_overlap_ms)
 {
-    enum error_code code = ERROR_NONE;
-    struct json_string name;
+    enum error_code code = named_begin(reader, json);
+    struct json_string string;
+    bool has_overlap = false;
 
-    if (json_peek(&reader->json) != JSON_OBJECT || !json_enter_object(&reader->json))
-        return named_wrong(reader, "", "", "It must be an object");
-    while (!code && json_next_member(&reader->json, &name)) {
-        if (bytes_equal(name.raw, BYTES("signing")))
+    while (!code && json_next_member(&reader->json, &string)) {
+        const struct bytes name = named_decode(reader, &string);
+
+        if (bytes_equal(name, BYTES("signing"))) {
             code = named_read_signing(reader);
-        else if (bytes_equal(name.raw, BYTES("overlap")))
-            code = named_read_overlap(reader, ret_overlap_ms);
-        else
-            code = named_wrong(reader, "", "", "It has a member that a rotation does not have");
+        } else if (!bytes_equal(name, BYTES("overlap"))) {
+            code = named_unknown(reader, "#", name);
+        } else {
+            code = has_overlap ? named_wrong(reader, "#/overlap", "", "It is given twice")
+                               : named_read_overlap(reader, ret_overlap_ms);
+            has_overlap = true;
+        }
     }
-    if (json_error(&reader->json) || (!code && !json_finish(&reader->json)))
-        return named_wrong(reader, "", "", json_error(&reader->json));
     if (!code && !named_value_is_set(&reader->target->values[NAMED_SIGNING]))
         return named_wrong(reader, "#/signing", "", "It is missing");
     return code;
@@ -459,8 +484,7 @@ enum error_code named_rotation_parse(struct bytes json, struct named_target *ret
     *ret_overlap_ms = 0;
     if (!buffer_reserve(&target.room_, 2 * json.size + 1))
         return ERROR_NO_MEMORY;
-    json_reader_init(&reader.json, json);
-    const enum error_code code = named_read_rotation(&reader, ret_overlap_ms);
+    const enum error_code code = named_read_rotation(&reader, json, ret_overlap_ms);
     if (code)
         seal_wipe(&target.room_);
     else

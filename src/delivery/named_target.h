@@ -62,6 +62,8 @@ struct named_target {
 
 struct named_fault {
     char place[64];
+    char
+        member[64]; /* name of a member there that does not exist, cut to the size; empty if none */
     char reason[200];
 };
 

@@ -18,10 +18,14 @@ import harness
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BODY_BYTES_MAX, BATCH_BYTES_MAX = 8192, 16384
+ANSWER_BYTES_MAX = 4096  # of a later answer, whatever the settings are
 QUERIES = {"/v1/schedule/preview": "every=1h&at=2030-01-01T00:00:00Z&n=2"}  # where a call needs one
 VALUES = {"after": 60000, "at": 4102444800000, "target": "http://127.0.0.1:9/", "payload": 1, "body_base64": "AAE=",
           "content_type": "a/b", "key": "k", "labels": {"a": "b"}, "every": 1000, "cron": "30 9 * * *",
           "timezone": "UTC", "until": 4102444800000, "late": {"drop_after": 1000}, "spread": {"window": 1000},
+          "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "url": "http://127.0.0.1:9/x",
+          "period": 1000, "auth": {"kind": "bearer", "token": "x"}, "ca": None,
+          "signing": "whsec_" + "A" * 43 + "=",
           "cursor": None}  # of the fields that their schema alone does not tell; None: left out
 
 
@@ -41,7 +45,8 @@ class Document(unittest.TestCase):
     def path_of(self, path):
         """One that leads somewhere."""
         for name, value in (("id", self.timer["id"]), ("key", "k"), ("name", "jobs"), ("type", "gone"),
-                            ("file", "app.js"), ("target", "log%3A"), ("node", "1")):
+                            ("file", "app.js"), ("target", "log%3A"), ("node", "1"), ("calendar", "holidays"),
+                            ("answer", "0" * 26 + "-" + "0" * 32)):
             path = path.replace("{" + name + "}", value)
         self.assertNotIn("{", path, "what stands for this parameter?")
         return path + ("?key=k" if path.startswith("/v1/key/") else "")
@@ -65,6 +70,8 @@ class FormsTest(Document):
         cls.start("--body-bytes-max", str(BODY_BYTES_MAX), "--payload-bytes-max", "1K", "--batch-bytes-max",
                   str(BATCH_BYTES_MAX), "--header-bytes-max", "8K")
         cls.timer = cls.daemon.call("POST", "/v1/timers", {"after": "1h", "target": VALUES["target"], "key": "k"})[2]
+        cls.daemon.call("PUT", "/v1/named-targets/jobs", {"url": VALUES["url"]})
+        cls.daemon.call("PUT", "/v1/calendars/holidays", ["2030-12-25"])
 
     def bodies(self):
         """(METHOD, path, content type, schema) of the calls that take a body."""
@@ -130,7 +137,9 @@ class FormsTest(Document):
     def test_a_body_is_json(self):
         for method, path, kind, _ in self.bodies():
             for body in (b"{", b"[1", b'{"a":1,}', b"nothing", b'{"a":"\xff"}', b"{'a':1}", b'{"a":01}', b"{}{}"):
-                if "json" in kind and not kind.endswith(("ndjson", "jsonl")):
+                if path.startswith("/v1/calendars/"):  # of two languages, whatever its type
+                    self.refused(422, "invalid", method, path, body, {"Content-Type": kind})
+                elif "json" in kind and not kind.endswith(("ndjson", "jsonl")):
                     self.refused(400, "not-json", method, path, body, {"Content-Type": kind})
                 else:
                     answer = self.daemon.call(method, path, body, {"Content-Type": kind})
@@ -158,6 +167,9 @@ class FormsTest(Document):
         for word in ("enum", "examples"):
             if word in schema:
                 return schema[word][0]
+        for part, value in (("[0-9]+ms", "1h"), ("/[smhd]$", "10/s")):
+            if part in schema.get("pattern", ""):
+                return value
         if "type" not in schema:
             return self.sample(None, schema["anyOf"][0])
         return {"string": "x", "integer": schema.get("minimum", 1), "boolean": True, "object": {},
@@ -257,7 +269,7 @@ class FormsTest(Document):
     def test_a_body_has_its_limit(self):
         for method, path, kind, _ in self.bodies():
             is_batch = kind.endswith(("ndjson", "jsonl"))
-            size = BATCH_BYTES_MAX if is_batch else BODY_BYTES_MAX
+            size = BATCH_BYTES_MAX if is_batch else ANSWER_BYTES_MAX if path.startswith("/answers/") else BODY_BYTES_MAX
             self.refused(413, "too-large", method, path, b" " * (size + 1), {"Content-Type": kind})
             self.assertNotEqual(self.daemon.call(method, path, b" " * size, {"Content-Type": kind})[0], 413)
             if is_batch:

@@ -209,7 +209,7 @@ class NamedTargetsTest(NamedCase):
         self.refuse("#/headers", headers={"webhook-id": "x"})
         self.refuse("#/headers", headers={"a": "1\r\nb: 2"})
         self.refuse("#/auth/kind", auth={"kind": "magic"})
-        self.refuse("#/auth", auth={"kind": "bearer", "token": "x", "more": 1})
+        self.refuse("#/auth/more", auth={"kind": "bearer", "token": "x", "more": 1})
         self.refuse("#/auth/token", auth={"kind": "bearer", "token": "a\nb"})
         self.refuse("#/auth/token", auth={"kind": "bearer", "token": {"sealed": "k1:AAAA"}})
         self.refuse("#/auth/token", auth={"kind": "bearer", "token": {"secret_ref": "http://x"}})

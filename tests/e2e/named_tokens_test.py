@@ -205,7 +205,7 @@ class OauthTest(NamedCase):
         self.refuse("#/auth/client_id", auth={"kind": "oauth2", "token_url": self.tokens.url, "client_secret": "x"})
         self.refuse("#/auth/client_auth", auth=self.auth(client_auth="magic"))
         self.refuse("#/auth/scope", auth=self.auth(scope="a\nb"))
-        self.refuse("#/auth", auth=self.auth(token="x"))
+        self.refuse("#/auth/token", auth=self.auth(token="x"))
 
     # proves: named-target-url-bytes, oauth-client-id, oauth-scope
     def test_texts_have_their_limits(self):

@@ -273,8 +273,6 @@ enum error_code timer_parse_debounce(struct timer_parse *parse)
     static const char *const known[] = {"for", "at_most"};
     struct debounce *debounce = &parse->debounce;
 
-    if (parse->is_patch)
-        return timer_parse_invalid(parse, "#/debounce", TIMER_DEBOUNCE_STAYS);
     const enum error_code code =
         timer_parse_members(parse, "#/debounce", known, 2, parse_read_debounce_field);
     if (code)

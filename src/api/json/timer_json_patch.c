@@ -183,6 +183,8 @@ static enum error_code patch_read_merged(struct timer_parse *parse, const struct
     if (!code && parse->seen & BIT(key) && !bytes_equal(parse->texts.key, timer->texts.key))
         code = timer_parse_invalid(parse, "#/key", TIMER_KEY_STAYS);
     parse->texts.key = timer->texts.key;
+    if (!code && named & BIT(debounce))
+        code = timer_parse_invalid(parse, "#/debounce", TIMER_DEBOUNCE_STAYS);
     if (!code)
         code = patch_check_method(parse, timer, fields);
     if (!code)

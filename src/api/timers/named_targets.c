@@ -6,6 +6,7 @@
  */
 #include "api/timers/timers.h"
 
+#include "api/json/timer_json_parse.h"
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "delivery/named.h"
@@ -204,12 +205,19 @@ static void named_targets_refuse(struct call *call, enum error_code code,
                                  const struct named_fault *fault)
 {
     struct problem problem;
+    char pointer[sizeof(problem.faults[0].pointer)], name[TIMER_NAME_TEXT_SIZE];
 
-    if (code != ERROR_INVALID) {
+    if (code != ERROR_INVALID && code != ERROR_NOT_JSON) {
         call_answer_error(call, code, "");
         return;
     }
-    problem_set(&problem, ERROR_INVALID, fault->place, "%s", fault->reason);
+    if (fault->member[0]) {
+        timer_pointer(fault->place, bytes_of(fault->member), pointer, sizeof(pointer));
+        timer_name_text(bytes_of(fault->member), name);
+        problem_set(&problem, code, pointer, "There is no field `%s`", name);
+    } else {
+        problem_set(&problem, code, fault->place, "%s", fault->reason);
+    }
     call_answer_problem(call, &problem);
 }
 
