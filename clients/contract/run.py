@@ -7,7 +7,8 @@ command finds in its environment
     TICKWHEEL_URL        the proxy
     TICKWHEELD           the program of the daemon, for tests that start one with a virtual clock
     TICKWHEEL_SECRET     what the daemon signs webhooks with
-    TICKWHEEL_CONTRACT   a folder with the files of this one, in which the signatures of webhooks are filled in
+    TICKWHEEL_CONTRACT   a folder with the files of this one, in which the signatures of webhooks and the address of a
+                         receiver are filled in
 
 The steps of the files are described in clients/README.md. The exit status is the command's.
 """
@@ -33,6 +34,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
 import harness
 import pages
 
+#: How the DER of a private key of Ed25519 begins (RFC 8410).
+PRIVATE_KEY_START = bytes.fromhex("302e020100300506032b657004220420")
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #: Operations that no client has: pages and documents, other paths of calls by key, and the virtual clock of tests.
 OTHERS = re.compile(r"/(v1/key/.*|v1/clock.*|ui.*|openapi.*|problems/.*|\.well-known/.*)?")
@@ -47,6 +50,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     port = None
     faults = []
     seen = set()  # method and path of each request
+    waits = {}  # of webhooks that are answered later: the last part of Tickwheel-Ack-Url, by name
     lock = threading.Lock()
 
     def read_body(self):
@@ -125,12 +129,24 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         if is_cut:
             self.make_timer(self.path)
 
+    def answer_later(self):
+        """A receiver of webhooks: POST /_later/NAME."""
+        self.waits[self.path.rpartition("/")[2]] = self.headers["Tickwheel-Ack-Url"].rpartition("/")[2]
+        self.answer(202, {"Tickwheel-Ack": "later"}, b"")
+
     def handle_request(self):
         body = self.read_body()
+        if self.path.startswith("/_later/"):
+            self.answer_later()
+            return
         self.seen.add((self.command, self.path.partition("?")[0]))
         if self.path == "/_faults":
             self.set_faults(body)
             return
+        if self.path.startswith("/answers/_"):  # of the webhook with this name
+            name = self.path.split("/")[2][1:]
+            harness.wait_until(lambda: name in self.waits, 30, f"the webhook {name}")
+            self.path = self.path.replace("_" + name, self.waits[name])
         fault = self.next_fault()
         if self.path.startswith("/v1/events?") and fault in (None, "cut-stream"):
             self.pass_stream_on(fault == "cut-stream")
@@ -156,10 +172,21 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def sign_by_key(seed, text):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in ("key", PRIVATE_KEY_START + seed), ("text", text):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+        return subprocess.run(["openssl", "pkeyutl", "-sign", "-rawin", "-keyform", "DER", "-inkey", "key", "-in", "text"],
+                              cwd=folder, check=True, capture_output=True).stdout
+
+
 def sign(secret, sent_id, timestamp, body):
-    """The signature of Standard Webhooks."""
-    key = base64.b64decode(secret.removeprefix("whsec_"))
+    """The signature of Standard Webhooks, by a secret or a private key."""
     text = f"{sent_id}.{timestamp}.".encode() + body
+    if secret.startswith("whsk_"):
+        return "v1a," + base64.b64encode(sign_by_key(base64.b64decode(secret[5:])[:32], text)).decode()
+    key = base64.b64decode(secret.removeprefix("whsec_"))
     return "v1," + base64.b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode()
 
 
@@ -175,20 +202,20 @@ def fill_in(step, now):
         if value is None:
             del headers[name]
         elif "${signature}" in value:
-            with_version = value.startswith("v2,")
-            headers[name] = value.replace("${signature}", signature.removeprefix("v1,") if with_version else signature)
+            with_version = value.startswith(("v1,$", "v2,"))
+            headers[name] = value.replace("${signature}", signature.partition(",")[2] if with_version else signature)
         else:
             headers[name] = value
     step["with"] = {"secret": secret, "headers": headers, "body_base64": given["body_base64"]}
 
 
-def copy_contract(folder):
+def copy_contract(folder, url):
     now = int(time.time())
     for name in sorted(os.listdir(HERE)):
         if not name.endswith(".json"):
             continue
         with open(os.path.join(HERE, name), encoding="utf-8") as file:
-            cases = json.load(file)
+            cases = json.loads(file.read().replace("${receiver}", url))
         for case in cases:
             for step in case["steps"]:
                 if step["do"] == "verify":
@@ -217,16 +244,18 @@ def run(command, calls_all=False, **options):
     try:
         folder = os.path.join(data, "contract")
         os.mkdir(folder)
-        copy_contract(folder)
-        with harness.Daemon(os.path.join(data, "timers"), "--webhook-secret", SECRET) as daemon:
+        with harness.Daemon(os.path.join(data, "timers"), "--webhook-secret", SECRET, "--public-url",
+                            "http://tickwheel.example") as daemon:
             harness.wait_until(daemon.is_ready, 30, "ready")
             Proxy.port = daemon.port
             server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
             server.daemon_threads = True
             threading.Thread(target=server.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{server.server_address[1]}"
+            copy_contract(folder, url)
             environment = {**environment, "TICKWHEEL_CONTRACT": folder, "TICKWHEEL_SECRET": SECRET,
                            "TICKWHEELD": os.path.abspath(harness.find("tickwheeld")),
-                           "TICKWHEEL_URL": f"http://127.0.0.1:{server.server_address[1]}"}
+                           "TICKWHEEL_URL": url}
             Proxy.seen.clear()
             result = subprocess.run(command, env=environment, **options).returncode
             missing = missing_calls(daemon.call("GET", "/openapi.json")[2], Proxy.seen) if calls_all else []

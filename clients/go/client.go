@@ -84,6 +84,7 @@ type call struct {
 	wait         time.Duration // how long the server may take by intention
 	isCancel     bool
 	isOnce       bool // a repetition may have a second effect
+	mayBeEarly   bool // it may come before the service has recorded what it is about
 }
 
 func newCall(method, path string) *call {
@@ -228,6 +229,9 @@ func (c *Client) send(ctx context.Context, call *call, result any) error {
 			return ctx.Err()
 		}
 		pause, again := c.pauseAfter(tried, a)
+		if a != nil && a.status == 409 && call.mayBeEarly && tried <= c.retries {
+			again = true
+		}
 		if again = again && call.stream == nil && !call.isOnce; !again {
 			if err != nil {
 				return fmt.Errorf("tickwheel: %w: %s %s: %v", ErrUnreachable, call.method, call.path, err)
@@ -241,8 +245,11 @@ func (c *Client) send(ctx context.Context, call *call, result any) error {
 	}
 }
 
-// decode reads an answer with success: one JSON value, a line each, or a text.
+// decode reads an answer with success: one JSON value, a line each, a text, or nothing.
 func decode(text []byte, result any) error {
+	if result == nil {
+		return nil
+	}
 	if whole, ok := result.(*string); ok {
 		*whole = string(text)
 		return nil

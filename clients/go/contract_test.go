@@ -67,7 +67,9 @@ type contractArguments struct {
 	Body        []byte `json:"body_base64"`
 	Note        string
 	Until       *Instant
-	By          []string
+	By          oneOrMore
+	URL         string
+	Reason      string
 	Types       []string
 	Take        int
 	KeyPrefix   string `json:"key_prefix"`
@@ -84,6 +86,17 @@ type contractArguments struct {
 	Rotation    map[string]any
 	KeyContains string `json:"key_contains"`
 	Origin      string `json:"origin"`
+}
+
+// oneOrMore is a list, or a text in place of a list with it alone.
+type oneOrMore []string
+
+func (o *oneOrMore) UnmarshalJSON(text []byte) error {
+	if text[0] == '"' {
+		*o = []string{""}
+		return json.Unmarshal(text, &(*o)[0])
+	}
+	return json.Unmarshal(text, (*[]string)(o))
 }
 
 func parseDuration(text string, otherwise time.Duration) time.Duration {
@@ -157,6 +170,12 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.Calendar(ctx, a.Calendar)
 	case "calendar_put":
 		return c.PutCalendar(ctx, a.Calendar, a.Days)
+	case "answer_ack":
+		return nil, c.AnswerAck(ctx, a.URL)
+	case "answer_nack":
+		return nil, c.AnswerNack(ctx, a.URL, a.Reason)
+	case "answer_extend":
+		return nil, c.AnswerExtend(ctx, a.URL, Duration(a.By[0]))
 	case "calendar_delete":
 		return c.DeleteCalendar(ctx, a.Calendar)
 	case "stats":

@@ -139,6 +139,9 @@ type Create struct {
 	Late        *Late             `json:"late,omitempty"`
 	Spread      *Spread           `json:"spread,omitempty"`
 	Overlap     string            `json:"overlap,omitempty"` // a firing due while the one before goes on: wait, skip or allow
+	Except      []string          `json:"except,omitempty"`  // dates, ranges of dates, weekdays, calendar:NAME
+	Only        []string          `json:"only,omitempty"`
+	OnHoliday   string            `json:"on_holiday,omitempty"` // skip, next_workday or previous_workday
 	Debounce    *Debounce         `json:"debounce,omitempty"`
 	Method      string            `json:"method,omitempty"`      // of a webhook: PUT, PATCH, GET or DELETE; empty: POST
 	AckTimeout  Duration          `json:"ack_timeout,omitempty"` // for a receiver that answers later
@@ -168,16 +171,19 @@ type Flow struct {
 
 // Schedule is how a timer repeats, and what becomes of late firings.
 type Schedule struct {
-	Every    Duration  `json:"every,omitempty"`
-	Count    int       `json:"count,omitempty"`
-	Cron     string    `json:"cron,omitempty"`
-	Timezone string    `json:"timezone,omitempty"`
-	DST      string    `json:"dst,omitempty"`
-	Until    *Instant  `json:"until,omitempty"`
-	Late     *Late     `json:"late,omitempty"`
-	Spread   *Spread   `json:"spread,omitempty"`
-	Overlap  string    `json:"overlap,omitempty"`
-	Backfill *Backfill `json:"backfill,omitempty"`
+	Every     Duration  `json:"every,omitempty"`
+	Count     int       `json:"count,omitempty"`
+	Cron      string    `json:"cron,omitempty"`
+	Timezone  string    `json:"timezone,omitempty"`
+	DST       string    `json:"dst,omitempty"`
+	Until     *Instant  `json:"until,omitempty"`
+	Late      *Late     `json:"late,omitempty"`
+	Spread    Duration  `json:"spread,omitempty"` // how far each firing is moved
+	Overlap   string    `json:"overlap,omitempty"`
+	Except    []string  `json:"except,omitempty"`
+	Only      []string  `json:"only,omitempty"`
+	OnHoliday string    `json:"on_holiday,omitempty"`
+	Backfill  *Backfill `json:"backfill,omitempty"`
 }
 
 // TargetOutcome is one of several targets of a timer, and how it stands in the last firing.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -450,4 +451,34 @@ func (c *Client) Forecast(ctx context.Context, unit string, count int) (*Forecas
 	result := new(Forecast)
 	err := c.send(ctx, call, result)
 	return result, err
+}
+
+// AnswerAck ends an attempt that the receiver answered with "Tickwheel-Ack: later": the timer has fired. The URL is the
+// webhook's Tickwheel-Ack-Url; its last part is used, with the service of this client.
+func (c *Client) AnswerAck(ctx context.Context, ackURL string) error {
+	return c.answer(ctx, ackURL, "ack", map[string]any{})
+}
+
+// AnswerNack ends it without success; the reason, which may be empty, is the timer's LastError.
+func (c *Client) AnswerNack(ctx context.Context, ackURL, reason string) error {
+	given := map[string]any{}
+	if reason != "" {
+		given["reason"] = reason
+	}
+	return c.answer(ctx, ackURL, "nack", given)
+}
+
+// AnswerExtend has the time for the answer end so long from now.
+func (c *Client) AnswerExtend(ctx context.Context, ackURL string, by Duration) error {
+	return c.answer(ctx, ackURL, "extend", map[string]any{"by": by})
+}
+
+func (c *Client) answer(ctx context.Context, ackURL, verb string, given map[string]any) error {
+	name := path.Base(strings.SplitN(ackURL, "?", 2)[0]) // the rest of a webhook's URL is not trusted
+	call, err := withJSON("POST", "/answers/"+url.PathEscape(name)+"/"+verb, given)
+	if err != nil {
+		return err
+	}
+	call.mayBeEarly = true
+	return c.send(ctx, call, nil)
 }

@@ -21,22 +21,23 @@ import pages
 import run
 
 TOOLS = ["build==1.2.2", "mypy==1.13.0", "setuptools==75.6.0", "wheel==0.45.1"]
-DEPENDENCIES = ["httpx==0.28.1"]
+DEPENDENCIES = ["httpx==0.28.1", "cryptography==44.0.0"]
 PYTEST = ["pytest==8.3.4"]
 
 
 def environment_with(name, packages):
-    """The Python of an environment with these packages, made once for each build folder; None without the index."""
+    """The Python of an environment with these packages, kept in the build folder; None without the index."""
     folder = os.path.abspath(os.path.join(harness.BUILD, name))
     python = os.path.join(folder, "bin", "python")
     done = os.path.join(folder, "installed")
-    if not os.path.exists(done):
+    if not os.path.exists(done) or open(done).read() != "\n".join(packages):
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         install = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", *packages]
         if subprocess.run(install).returncode != 0:
             return None
-        open(done, "w").close()
+        with open(done, "w", encoding="utf-8") as file:
+            file.write("\n".join(packages))
     return python
 
 
@@ -45,6 +46,7 @@ from datetime import timedelta
 from tickwheel import Client
 timers = Client()
 timers.create("queue:a", after="30s", key="k", retry={"base": timedelta(seconds=1)}, labels={"a": "b"})
+timers.create("queue:a", cron="0 9 * * *", except_=["SAT-SUN"], only=None, on_holiday="skip", flow={"key": "k", "rate": "1/s"})
 timers.change(key="k", labels={"a": None}, payload=None, late=None)
 timers.create("queue:a", kye="k")  # [call-arg]
 timers.create("queue:a", after=30)  # [arg-type]

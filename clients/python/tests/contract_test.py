@@ -93,6 +93,9 @@ class Contract(unittest.TestCase):
     @staticmethod
     def arguments(do, given):
         given = dict(given) if isinstance(given, dict) else given
+        for fields in (given, given.get("patch")) if isinstance(given, dict) else ():
+            if fields and "except" in fields:  # a word of the language
+                fields["except_"] = fields.pop("except")
         if do == "create":
             return (given.pop("targets", None) or given.pop("target"),), given
         if do == "put":
@@ -120,6 +123,8 @@ class Contract(unittest.TestCase):
             return (given.pop("name"),), given
         if do in ("calendar", "calendar_put", "calendar_delete"):
             return (given.pop("calendar"),), given
+        if do in ("answer_ack", "answer_nack", "answer_extend"):
+            return (given.pop("url"),), given
         if do == "lease":
             return (given.pop("queue"),), given
         if do == "metrics":

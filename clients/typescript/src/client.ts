@@ -32,6 +32,8 @@ interface Call {
   isCancel?: boolean;
   /** It is not repeated: a repetition may have a second effect, or its answer is wanted at once. */
   isOnce?: boolean;
+  /** It may come before the service has recorded what it is about. */
+  mayBeEarly?: boolean;
   /** The answer is a text, not JSON. */
   isText?: boolean;
 }
@@ -110,6 +112,7 @@ function parse(text: string, status: number): unknown {
 
 /** The body of an answer with success; throws its problem. */
 function decode(answer: Answer): unknown {
+  if (answer.status === 204) return undefined;
   if (answer.status < 400) return parse(answer.text, answer.status);
   const body = parse(answer.text, answer.status) as Partial<ProblemBody> | null;
   if (typeof body?.type !== "string" || typeof body.status !== "number")
@@ -184,7 +187,8 @@ export class Client {
       let wanted = 0;
       try {
         const answer = await this.#try(call);
-        if (!mayTryAgain || !passes(answer) || answer.retryAfter > retryAfterMax) return {answer, wasLost};
+        const isEarly = call.mayBeEarly && answer.status === 409;
+        if (!mayTryAgain || !(isEarly || passes(answer)) || answer.retryAfter > retryAfterMax) return {answer, wasLost};
         wasLost ||= answer.status !== 429 && answer.status !== 503;
         wanted = answer.retryAfter;
       } catch (error) {
@@ -589,6 +593,31 @@ export class Client {
   /** Seals all secrets with the first key of the daemon. */
   resealNamedTargets(): Promise<Figures> {
     return this.#send({method: "POST", path: "/v1/named-targets/reseal"});
+  }
+
+  // ---- answers that come later ----
+
+  /**
+   * Ends an attempt that the receiver answered with `Tickwheel-Ack: later`: the timer has fired. `url` is the webhook's
+   * Tickwheel-Ack-Url; its last part is used, with this client's service.
+   */
+  answerAck(url: string): Promise<void> {
+    return this.#answer(url, "ack", {});
+  }
+
+  /** Ends it without success; the reason is the timer's `last_error`. */
+  answerNack(url: string, options: {reason?: string} = {}): Promise<void> {
+    return this.#answer(url, "nack", options);
+  }
+
+  /** The time for the answer ends so long from now. */
+  answerExtend(url: string, by: Duration): Promise<void> {
+    return this.#answer(url, "extend", {by: checked(by)});
+  }
+
+  #answer(url: string, verb: string, given: unknown): Promise<void> {
+    const name = url.replace(/\?.*/, "").replace(/\/+$/, "").replace(/.*\//, ""); // the rest of a webhook's URL is not trusted
+    return this.#json("POST", `/answers/${encodeURIComponent(name)}/${verb}`, given, {mayBeEarly: true});
   }
 
   // ---- calendars of holidays ----

@@ -28,7 +28,16 @@ export interface Schedule {
   spread?: {window: Duration};
   /** A firing that is due while the one before is retried or leased; it waits without this. */
   overlap?: "wait" | "skip" | "allow";
+  /** Dates on which it does not fire: dates, ranges of dates, weekdays, `calendar:NAME`. */
+  except?: string[];
+  /** The dates on which it may fire. */
+  only?: string[];
+  /** What becomes of a firing on an excluded date. */
+  on_holiday?: "skip" | "next_workday" | "previous_workday";
 }
+
+/** A schedule as the service shows it: `spread` is how far each firing is moved. */
+export type Shown = Omit<Schedule, "spread"> & {spread?: Duration};
 
 /** In place of a time: so long after the last create or put with the key, no later than so long after the first. */
 export interface Debounce {
@@ -127,7 +136,7 @@ export interface Timer {
   headers?: Record<string, string>;
   labels?: Record<string, string>;
   watch?: string[];
-  schedule?: Schedule & {backfill?: Backfill};
+  schedule?: Shown & {backfill?: Backfill};
   debounce?: Debounce & {first: string};
   firing_of?: string;
   retry: Retry;
@@ -310,7 +319,7 @@ export interface ScheduleState {
   key?: string;
   target: string;
   labels?: Record<string, string>;
-  schedule: Schedule;
+  schedule: Shown;
   attempts: number;
   paused?: Paused;
   next?: string;

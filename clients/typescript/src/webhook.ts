@@ -1,21 +1,27 @@
-import {createHmac, timingSafeEqual} from "node:crypto";
+import {createHmac, createPublicKey, timingSafeEqual, verify, type KeyObject} from "node:crypto";
 import type {IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse} from "node:http";
 
 const bodyBytesMax = 2 << 20; // the service sends at most 1 MiB
 const toleranceSeconds = 300;
+const signaturesMax = 8; // by private keys; the service sends at most 2
+const publicKeyStart = Buffer.from("302a300506032b6570032100", "hex"); // of the DER of an Ed25519 key (RFC 8410)
 
 export type Handler = (request: IncomingMessage, response: ServerResponse, body: Buffer) => void;
 
 /** Checks the signatures of webhooks (Standard Webhooks). */
 export class Verifier {
   readonly #key: Buffer;
+  readonly #publicKey?: KeyObject;
 
-  /** `secret` is that of the service: whsec_ and base64. */
+  /** `secret` is that of the service, whsec_ and base64; or the public key of one that signs by a private key, whpk_ and base64. */
   constructor(secret: string) {
-    const text = secret.replace(/^whsec_/, "");
+    const isPublic = secret.startsWith("whpk_");
+    const text = secret.replace(/^wh(sec|pk)_/, "");
     this.#key = Buffer.from(text, "base64");
-    if (this.#key.length === 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(text))
-      throw new TypeError("the secret is not whsec_ and base64");
+    if (this.#key.length === 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(text) || (isPublic && this.#key.length !== 32))
+      throw new TypeError(isPublic ? "the public key is not whpk_ and the base64 of 32 bytes" : "the secret is not whsec_ and base64");
+    if (isPublic)
+      this.#publicKey = createPublicKey({key: Buffer.concat([publicKeyStart, this.#key]), format: "der", type: "spki"});
   }
 
   /** Whether `body`, as received, was signed within the last five minutes. Names of headers in lower case. */
@@ -24,6 +30,7 @@ export class Verifier {
       (name) => String(headers[name] ?? ""));
     if (!id || !sent || !signatures || !/^[0-9]{1,12}$/.test(sent)) return false;
     if (Math.abs(Date.now() / 1000 - Number(sent)) > toleranceSeconds) return false;
+    if (this.#publicKey) return this.#isSignedByKey(this.#publicKey, Buffer.concat([Buffer.from(`${id}.${sent}.`), body]), signatures);
     const wanted = Buffer.from(
       "v1," + createHmac("sha256", this.#key).update(`${id}.${sent}.`).update(body).digest("base64"));
     let isValid = false;
@@ -32,6 +39,11 @@ export class Verifier {
       isValid = (given.length === wanted.length && timingSafeEqual(given, wanted)) || isValid;
     }
     return isValid;
+  }
+
+  #isSignedByKey(key: KeyObject, text: Buffer, signatures: string): boolean {
+    return signatures.split(" ").filter((one) => one.startsWith("v1a,")).slice(0, signaturesMax)
+      .map((one) => Buffer.from(one.slice(4), "base64")).some((one) => one.length === 64 && verify(null, text, key, one));
   }
 
   /** A listener for node:http that calls the handler for valid webhooks only; others are answered 401 or 413. */

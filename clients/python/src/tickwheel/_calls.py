@@ -44,6 +44,8 @@ class Call(Generic[T]):
     #: False: a repetition may have a second effect.
     is_repeatable: bool = True
     is_cancel: bool = False
+    #: It may come before the service has recorded what it is about.
+    may_be_early: bool = False
 
     def result(self, answer: Answer, was_lost: bool) -> T:
         """The value of an answer, or its error. `was_lost`: an earlier try may have taken effect."""
@@ -64,6 +66,8 @@ class Call(Generic[T]):
 
 def decode(answer: Answer) -> Any:
     """The JSON of an answer; raises its problem."""
+    if answer.status == 204:
+        return None
     try:
         if answer.content_type.startswith(NDJSON) and answer.status == 200:
             return [json.loads(line) for line in answer.body.splitlines()]
@@ -101,6 +105,8 @@ def fields(given: Fields) -> dict[str, Any]:
     for name in ("at", "until"):
         if made.get(name) is not None:
             made[name] = instant(made[name])
+    if "except_" in made:  # `except` is a word of the language
+        made["except"] = made.pop("except_")
     if "body" in made:
         body = made.pop("body")
         made["body_base64"] = None if body is None else base64.b64encode(body).decode()
@@ -222,6 +228,12 @@ def calendar(method: str, name: str) -> Call[Json]:
 
 def put_calendar(name: str, days: Iterable[Union[str, Json]]) -> Call[Json]:
     return Call("PUT", f"/v1/calendars/{quote(name, safe='')}", dict, encode(list(days)), headers={"Content-Type": JSON})
+
+
+def answer(url: str, verb: str, given: Optional[Fields] = None) -> Call[None]:
+    name = url.split("?")[0].rstrip("/").rpartition("/")[2]  # the rest of a webhook's URL is not trusted
+    return Call("POST", f"/answers/{quote(name, safe='')}/{verb}", lambda _: None, encode(given or {}),
+                headers={"Content-Type": JSON}, may_be_early=True)
 
 
 def queue(name: str) -> Call[Json]:

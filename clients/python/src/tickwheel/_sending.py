@@ -72,9 +72,10 @@ class Attempts:
         """The answer, or the pause before the next try."""
         self.tried += 1
         answer = Answer(response.status_code, response.headers.get("content-type", ""), response.content)
-        if answer.status in _calls.AGAIN and self.call.is_repeatable:
+        is_early = answer.status == 409 and self.call.may_be_early
+        if is_early or (answer.status in _calls.AGAIN and self.call.is_repeatable):
             pause = self.settings.pause_after(self.tried, response.headers.get("retry-after"))
-            if pause is not None and self._passes(answer):
+            if pause is not None and (is_early or self._passes(answer)):
                 self.was_lost = self.was_lost or answer.status in (500, 502, 504)
                 return pause
         return answer

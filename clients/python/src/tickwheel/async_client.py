@@ -147,6 +147,21 @@ class AsyncClient:
                 raise
             return error.timer.id
 
+    # ---- answers that come later ----
+
+    async def answer_ack(self, url: str) -> None:
+        """Ends an attempt that the receiver answered with `Tickwheel-Ack: later`: the timer has fired. `url` is the
+        webhook's Tickwheel-Ack-Url; its last part is used, with this client's service."""
+        await self._send(_calls.answer(url, "ack"))
+
+    async def answer_nack(self, url: str, *, reason: Optional[str] = None) -> None:
+        """Ends it without success; the reason is the timer's `last_error`."""
+        await self._send(_calls.answer(url, "nack", {"reason": reason} if reason else None))
+
+    async def answer_extend(self, url: str, by: Duration) -> None:
+        """The time for the answer ends so long from now."""
+        await self._send(_calls.answer(url, "extend", {"by": duration(by)}))
+
     # ---- many timers ----
 
     async def batch(self, timers: Iterable[Fields]) -> List[BatchResult]:

@@ -144,6 +144,21 @@ class Client:
                 raise
             return error.timer.id
 
+    # ---- answers that come later ----
+
+    def answer_ack(self, url: str) -> None:
+        """Ends an attempt that the receiver answered with `Tickwheel-Ack: later`: the timer has fired. `url` is the
+        webhook's Tickwheel-Ack-Url; its last part is used, with this client's service."""
+        self._send(_calls.answer(url, "ack"))
+
+    def answer_nack(self, url: str, *, reason: Optional[str] = None) -> None:
+        """Ends it without success; the reason is the timer's `last_error`."""
+        self._send(_calls.answer(url, "nack", {"reason": reason} if reason else None))
+
+    def answer_extend(self, url: str, by: Duration) -> None:
+        """The time for the answer ends so long from now."""
+        self._send(_calls.answer(url, "extend", {"by": duration(by)}))
+
     # ---- many timers ----
 
     def batch(self, timers: Iterable[Fields]) -> List[BatchResult]:

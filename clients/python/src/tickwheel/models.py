@@ -110,6 +110,9 @@ class TimerFields(TypedDict, total=False):
     late: Optional[Late]
     spread: Optional[Spread]
     overlap: Optional[str]
+    except_: Optional[List[str]]  # `except` in the API
+    only: Optional[List[str]]
+    on_holiday: Optional[str]
     method: Optional[str]
     ack_timeout: Optional[Duration]
     payload: Any

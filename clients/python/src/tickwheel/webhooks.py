@@ -4,7 +4,8 @@
     app = verified_asgi(app, "whsec_...")     # ASGI: FastAPI, Starlette
 
 The application is called for a webhook with a valid signature only, and reads its body as usual; others are answered
-401, and a body over `BODY_BYTES_MAX` 413. A webhook arrives at least once: drop a `webhook-id` that was processed.
+401, and a body over `BODY_BYTES_MAX` 413. In place of the secret stands the public key "whpk_..." of a daemon that signs by a
+private key; it needs the package `cryptography`: tickwheel[ed25519]. A webhook arrives at least once: drop a `webhook-id` that was processed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Awaitable, Callable, Iterable, Mapping, MutableMapping
 
 BODY_BYTES_MAX = 2 << 20  # the service sends at most 1 MiB
 TOLERANCE_S = 300
+SIGNATURES_MAX = 8  # by private keys; the service sends at most 2
 
 Environ = MutableMapping[str, Any]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
@@ -26,28 +28,60 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Check = Callable[[bytes, "list[bytes]"], bool]  # of a text and its signatures
+
+
+def _decoded(secret: str, prefix: str) -> bytes:
+    try:
+        key = base64.b64decode(secret.removeprefix(prefix), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the secret is not {prefix} and base64") from error
+    if not key:
+        raise ValueError("the secret is empty")
+    return key
+
+
+def _by_secret(key: bytes) -> Check:
+    def is_signed(text: bytes, signatures: list[bytes]) -> bool:
+        wanted = b"v1," + base64.b64encode(hmac.new(key, text, hashlib.sha256).digest())
+        # Without a short cut: the time does not depend on which of them fits.
+        return sum(hmac.compare_digest(wanted, one) for one in signatures) > 0
+
+    return is_signed
+
+
+def _by_public_key(key: bytes) -> Check:
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError as error:
+        raise ImportError("a public key whpk_ needs the package cryptography: pip install 'tickwheel[ed25519]'") from error
+    public = Ed25519PublicKey.from_public_bytes(key)
+
+    def is_signed(text: bytes, signatures: list[bytes]) -> bool:
+        for one in [one for one in signatures if one.startswith(b"v1a,")][:SIGNATURES_MAX]:
+            try:
+                public.verify(base64.b64decode(one[4:], validate=True), text)
+                return True
+            except (InvalidSignature, ValueError):
+                pass
+        return False
+
+    return is_signed
 
 
 def is_valid(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether `body`, as received, was signed with `secret` within the last five minutes. ValueError: the secret is
-    none."""
-    try:
-        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except binascii.Error as error:
-        raise ValueError("the secret is not whsec_ and base64") from error
-    if not key:
-        raise ValueError("the secret is empty")
+    """Whether `body`, as received, was signed within the last five minutes: with `secret`, or by the private key whose
+    public key it is. ValueError: it is neither. ImportError: a public key without the package `cryptography`."""
+    is_public = secret.startswith("whpk_")
+    is_signed = _by_public_key(_decoded(secret, "whpk_")) if is_public else _by_secret(_decoded(secret, "whsec_"))
     lowered = {name.lower(): value for name, value in headers.items()}
     sent_id, sent_at = lowered.get("webhook-id", ""), lowered.get("webhook-timestamp", "")
     if not sent_id or not (sent_at.isascii() and sent_at.isdigit() and len(sent_at) <= 15):
         return False
     if abs(time.time() - int(sent_at)) > TOLERANCE_S:
         return False
-    digest = hmac.new(key, f"{sent_id}.{sent_at}.".encode() + body, hashlib.sha256).digest()
-    wanted = b"v1," + base64.b64encode(digest)
-    signatures = lowered.get("webhook-signature", "").encode().split(b" ")
-    # Without a short cut: the time does not depend on which of them fits.
-    return sum(hmac.compare_digest(wanted, one) for one in signatures) > 0
+    return is_signed(f"{sent_id}.{sent_at}.".encode() + body, lowered.get("webhook-signature", "").encode().split(b" "))
 
 
 def verified(app: WsgiApp, secret: str) -> WsgiApp:

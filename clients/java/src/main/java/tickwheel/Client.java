@@ -675,6 +675,34 @@ public final class Client {
         return "/v1/named-targets/" + encode(name);
     }
 
+    // ---- answers that come later ----
+
+    /**
+     * Ends an attempt that the receiver answered with {@code Tickwheel-Ack: later}: the timer has fired. The URL is the
+     * webhook's Tickwheel-Ack-Url; its last part is used, with this client's service.
+     */
+    public void answerAck(String url) {
+        answer(url, "ack", Map.of());
+    }
+
+    /** Ends it without success; the reason, which may be null, is the timer's last error. */
+    public void answerNack(String url, String reason) {
+        answer(url, "nack", reason == null ? Map.of() : Map.of("reason", reason));
+    }
+
+    /** The time for the answer ends so long from now. */
+    public void answerExtend(String url, Duration by) {
+        answer(url, "extend", Map.of("by", Json.milliseconds(by)));
+    }
+
+    private void answer(String url, String verb, Object given) {
+        String path = url.split("\\?")[0]; // the rest of a webhook's URL is not trusted
+        String name = path.substring(path.lastIndexOf('/') + 1);
+        Call call = new Call("POST", "/answers/" + encode(name) + "/" + verb).json(given);
+        call.mayBeEarly = true;
+        transport.send(call);
+    }
+
     // ---- calendars of holidays ----
 
     /** The calendars that schedules can name, of the tenant and of all tenants, without their days. */

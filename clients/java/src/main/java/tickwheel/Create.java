@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The fields of a new timer: a target, and one of after, at, every and cron.
+ * The fields of a new timer: a target or several, and one of after, at, every, cron and debounce.
  *
  * <pre>{@code Create.to("https://shop.example/recheck").after(Duration.ofMinutes(30)).payload(Map.of("order", 42))}</pre>
  */
@@ -112,6 +112,21 @@ public final class Create {
     /** A firing that is due while the one before is retried or leased: wait, skip or allow. */
     public Create overlap(String overlap) {
         return set("overlap", overlap);
+    }
+
+    /** Dates on which it does not fire: dates, ranges of dates, weekdays, calendar:NAME. */
+    public Create except(String... dates) {
+        return set("except", List.of(dates));
+    }
+
+    /** The dates on which it may fire. */
+    public Create only(String... dates) {
+        return set("only", List.of(dates));
+    }
+
+    /** What becomes of a firing on an excluded date: skip, next_workday or previous_workday. */
+    public Create onHoliday(String move) {
+        return set("on_holiday", move);
     }
 
     /** In place of a time: so long after the last create or put with the key, no later than so long after the first. */

@@ -8,12 +8,11 @@ import java.util.Map;
 
 /** A timer as the service shows it; what it does not have is null. */
 public record Timer(String id, Instant due, String state, long version, String key, String target,
-        List<TargetOutcome> targets, String partOf, String method,
-        JsonNode payload,
+        List<TargetOutcome> targets, String partOf, String method, String ackTimeout, JsonNode payload,
         String bodyBase64, String contentType, Map<String, String> headers, Map<String, String> labels,
-        List<String> watch, JsonNode flow, JsonNode schedule, JsonNode debounce, String firingOf, JsonNode retry, JsonNode onDead,
-        JsonNode onSuccess, int attempts,
-        String lastError, Instant created, Answers.Paused paused) {
+        List<String> watch, JsonNode flow, JsonNode schedule, JsonNode debounce,
+        String firingOf, JsonNode retry, JsonNode onDead, JsonNode onSuccess, int attempts, String lastError,
+        Instant nextAttempt, Instant created, Answers.Paused paused) {
 
     /** One of several targets, and how it stands in the last firing; `id` is that of its part. */
     public record TargetOutcome(String target, String state, Instant due, String id, int attempts, String lastError) {

@@ -36,6 +36,7 @@ final class Transport {
         Duration wait = Duration.ZERO; // how long the server may take by intention
         boolean isRepeatable = true;
         boolean isCancel;
+        boolean mayBeEarly; // it may come before the service has recorded what it is about
 
         Call(String method, String path) {
             this.method = method;
@@ -166,7 +167,8 @@ final class Transport {
             Duration wanted = Duration.ZERO;
             try {
                 Answer answer = attempt(call);
-                if (!mayTryAgain || !passes(answer))
+                boolean isEarly = call.mayBeEarly && answer.status == 409;
+                if (!mayTryAgain || !(isEarly || passes(answer)))
                     return take(call, answer, wasLost);
                 wasLost = wasLost || (answer.status != 429 && answer.status != 503);
                 wanted = answer.retryAfter;

@@ -105,6 +105,12 @@ class ContractTest {
         return Duration.parse("PT" + given.path(name).asText(otherwise));
     }
 
+    private static Duration by(JsonNode given) {
+        String by = given.get("by").asText();
+        return by.endsWith("ms") ? Duration.ofMillis(Long.parseLong(by.replace("ms", "")))
+                : Duration.parse("PT" + by.toUpperCase());
+    }
+
     private static List<String> texts(JsonNode list) {
         return StreamSupport.stream(list.spliterator(), false).map(JsonNode::asText).toList();
     }
@@ -242,6 +248,18 @@ class ContractTest {
             case "calendars" -> client.calendars();
             case "calendar" -> client.calendar(given.get("calendar").asText());
             case "calendar_put" -> client.putCalendar(given.get("calendar").asText(), days(given.get("days")));
+            case "answer_ack" -> {
+                client.answerAck(given.get("url").asText());
+                yield Map.of();
+            }
+            case "answer_nack" -> {
+                client.answerNack(given.get("url").asText(), given.path("reason").textValue());
+                yield Map.of();
+            }
+            case "answer_extend" -> {
+                client.answerExtend(given.get("url").asText(), by(given));
+                yield Map.of();
+            }
             case "calendar_delete" -> client.deleteCalendar(given.get("calendar").asText());
             case "stats" -> client.stats();
             case "history" -> client.history(given.get("window").asText());
