@@ -330,7 +330,7 @@ class Pages(unittest.TestCase):
         ask = "COMP_WORDS=({}); COMP_CWORD={}; COMPREPLY=(); _tickwheel; echo ${{COMPREPLY[@]}}\n"
         verbs, flags, choices, letters, words = self.shell("bash", "-c", text="source ./_tickwheel\n" + "".join(
             ask.format(words, count) for words, count in (
-                ("tickwheel ca", 1), ("tickwheel add --pa", 2), ("tickwheel list --output t", 3),
+                ("tickwheel can", 1), ("tickwheel add --pa", 2), ("tickwheel list --output t", 3),
                 ("tickwheel list -s de", 3), ("tickwheel dead re", 2))))[:5]
         self.assertEqual([verbs, flags, choices, letters, words],
                          ["cancel", "--payload", "table", "delivering dead", "redrive"])
@@ -341,7 +341,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(shown[:2], ["_tickwheel: function", "_tickwheel"])
 
     def test_fish(self):
-        shown = self.shell("fish", "--no-config", "-c", text='source ./_tickwheel; complete -C"tickwheel ca"; '
+        shown = self.shell("fish", "--no-config", "-c", text='source ./_tickwheel; complete -C"tickwheel can"; '
                                                              'complete -C"tickwheel dead re"; complete -C"tickwheel list --sta"')
         self.assertEqual([line.split("\t")[0] for line in shown], ["cancel", "redrive", "--state", ""])
 
