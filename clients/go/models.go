@@ -226,6 +226,9 @@ type Timer struct {
 	NextAttempt *Instant          `json:"next_attempt,omitempty"`
 	Created     Instant           `json:"created"`
 	Paused      *Paused           `json:"paused,omitempty"`
+	Ended       *Instant          `json:"ended,omitempty"`
+	ReportOf    string            `json:"report_of,omitempty"` // of a report: the timer that it is about
+	Runs        []Run             `json:"runs,omitempty"`      // the last firings, the newest first
 }
 
 // Paused says since when, why and how long something is paused.
@@ -245,6 +248,7 @@ type Run struct {
 	Outcome    string   `json:"outcome"`
 	Status     int      `json:"status,omitempty"`
 	Error      string   `json:"error,omitempty"`
+	Timer      string   `json:"timer,omitempty"` // begun: the timer that is the firing
 }
 
 // Delivery tells what became of an attempt.

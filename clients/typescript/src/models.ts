@@ -147,6 +147,12 @@ export interface Timer {
   last_error?: string;
   next_attempt?: string;
   created: string;
+  /** In a final state. */
+  ended?: string;
+  /** Of a report: the timer that it is about. */
+  report_of?: string;
+  /** The last firings, the newest first. */
+  runs?: Run[];
   paused?: Paused;
 }
 

@@ -68,9 +68,12 @@ public final class Answers {
     public record Completions(int cancelled, int fired, int alreadyFiring, int failed, List<Completion> results) {
     }
 
-    /** A past firing of a timer that repeats; the outcome is done, failed, ended, dropped or skipped. */
-    public record Run(Instant planned, Instant until, Integer count, Instant started, Long durationMs, int attempts, String outcome, Integer status,
-            String error) {
+    /**
+     * A past firing of a timer that repeats; the outcome is done, failed, ended, dropped, skipped or begun. One that has begun
+     * is a timer of its own.
+     */
+    public record Run(Instant planned, Instant until, Integer count, Instant started, Long durationMs, int attempts,
+            String outcome, Integer status, String error, String timer) {
     }
 
     /** What became of an attempt: done, failed or ended; ms says what the time went to, answer has its beginning. */

@@ -12,7 +12,7 @@ public record Timer(String id, Instant due, String state, long version, String k
         String bodyBase64, String contentType, Map<String, String> headers, Map<String, String> labels,
         List<String> watch, JsonNode flow, JsonNode schedule, JsonNode debounce,
         String firingOf, JsonNode retry, JsonNode onDead, JsonNode onSuccess, int attempts, String lastError,
-        Instant nextAttempt, Instant created, Answers.Paused paused) {
+        Instant nextAttempt, Instant created, Instant ended, Answers.Paused paused, String reportOf, List<Answers.Run> runs) {
 
     /** One of several targets, and how it stands in the last firing; `id` is that of its part. */
     public record TargetOutcome(String target, String state, Instant due, String id, int attempts, String lastError) {
