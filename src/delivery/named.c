@@ -2,6 +2,7 @@
 #include "delivery/named.h"
 
 #include "base/json_write.h"
+#include "delivery/hide.h"
 #include "delivery/seal.h"
 #include "delivery/webhook_request.h"
 #include "sys/clock.h"
@@ -28,6 +29,7 @@ struct named_sent {
     bool is_oidc;
     struct bytes audience; /* audience of a token of this service; empty for the target's origin */
     struct signature *signature; /* NULL if the target has no signing secrets of its own */
+    struct bytes secrets;        /* headers of authentication: "name: value\n" each */
     struct buffer bearer;        /* token of the client; empty if there is none yet */
     size_t size;
     char texts[];
@@ -304,6 +306,7 @@ static enum error_code named_make(const struct timer *timer, const struct named_
     sent->timer.next = NULL;
     sent->timer.texts.target = named_copy(&at, target->url, path);
     sent->timer.texts.headers = named_copy(&at, target->headers, headers);
+    sent->secrets = (struct bytes){at - headers.size, headers.size};
     sent->timer.texts.method = named_copy(&at, target->method, none);
     sent->identity.certificate = named_copy(&at, request->certificate, none);
     sent->identity.key = named_copy(&at, request->key, none);
@@ -472,6 +475,42 @@ struct bytes named_bearer_of(const struct delivery *delivery)
     const struct named_sent *sent = named_sent_of(delivery);
 
     return sent ? buffer_bytes(&sent->bearer) : (struct bytes){NULL, 0};
+}
+
+/* Hides the value of a header, also without the scheme of its authentication. */
+static void named_hide_value(struct bytes value, struct delivery *delivery)
+{
+    struct bytes credentials = value;
+
+    bytes_cut(&credentials, ' ');
+    hide_secret(value, delivery->answer, &delivery->answer_size);
+    hide_secret(credentials, delivery->answer, &delivery->answer_size);
+}
+
+/* Hides the values of all headers, or of those that are sensitive. */
+static void named_hide_headers(const struct named *named, struct bytes headers, bool are_secret,
+                               struct delivery *delivery)
+{
+    while (headers.size > 0) {
+        struct bytes line = bytes_cut(&headers, '\n');
+        const struct bytes name = bytes_cut(&line, ':');
+
+        if (are_secret || header_is_sensitive(name, bytes_of(named->sensitive_headers)))
+            named_hide_value(bytes_trim(line), delivery);
+    }
+}
+
+void named_hide_in_answer(const struct named *named, struct delivery *delivery)
+{
+    const struct named_sent *sent = named_sent_of(delivery);
+
+    if (!delivery->answer_size)
+        return;
+    named_hide_headers(named, delivery_sent(delivery)->texts.headers, false, delivery);
+    if (!sent)
+        return;
+    named_hide_headers(named, sent->secrets, true, delivery);
+    hide_secret(buffer_bytes(&sent->bearer), delivery->answer, &delivery->answer_size);
 }
 
 bool named_is_oidc(const struct delivery *delivery)

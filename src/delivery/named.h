@@ -68,12 +68,16 @@ struct signature *named_signature_of(const struct delivery *delivery);
 /* Returns the client of OAuth 2.0 whose token the delivery needs; NULL if it needs none. */
 const struct oauth_client *named_oauth_of(const struct delivery *delivery);
 
-/* Sets that token, which is copied: another delivery may end it before this one is sent. `sent` must
- * be set, without a token. Returns false if out of memory. */
+/* Sets that token, which is copied: another delivery may end it before this one is sent. `sent`
+ * must be set, without a token. Returns false if out of memory. */
 bool named_set_bearer(struct delivery *delivery, struct bytes token);
 
 /* Returns that token; empty if there is none. */
 struct bytes named_bearer_of(const struct delivery *delivery);
+
+/* Replaces the credentials of the request in the answer that is kept: those of the target, and the
+ * values of sensitive headers. */
+void named_hide_in_answer(const struct named *named, struct delivery *delivery);
 
 /* True if the delivery needs a token of this service. */
 bool named_is_oidc(const struct delivery *delivery);

@@ -176,6 +176,8 @@ static void webhook_ended(void *context, struct delivery *delivery,
 
     if (client && delivery->outcome.status == 401)
         oauth_refused(webhook->oauth, delivery->timer->texts.tenant, client);
+    if (webhook->options.named)
+        named_hide_in_answer(webhook->options.named, delivery);
     webhook_tell_target(webhook, ticket, delivery, verdict);
     list_push(&webhook->ended, &delivery->link);
 }

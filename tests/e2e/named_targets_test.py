@@ -26,10 +26,10 @@ PATH = "/v1/named-targets/billing"
 
 
 class Receiver:
-    """Answers with `status` and keeps method, path, headers and body of what came."""
+    """Answers with `status`, and the headers if it echoes, and keeps method, path, headers and body of what came."""
 
     def __init__(self, context=None):
-        self.status, self.seen = 200, []
+        self.status, self.seen, self.echoes = 200, [], False
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,8 +39,10 @@ class Receiver:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 receiver.seen.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
                 self.send_response(receiver.status)
-                self.send_header("Content-Length", "0")
+                answer = json.dumps(dict(reversed(self.headers.items()))).encode() if receiver.echoes else b""
+                self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
+                self.wfile.write(answer)
 
             do_GET = do_PUT = do_DELETE = do_POST
 
@@ -304,6 +306,34 @@ class NamedTargetsTest(NamedCase):
         run(2, "set", "billing", path + "x")
         run(0, "rm", "billing")
         run(3, "show", "billing")
+
+    # proves: delivery-log-answer-hidden
+    def test_a_receiver_sends_them_back(self):
+        """What the log of deliveries keeps of its answer has no credentials: of named targets and of timers, over plain
+        connections and by libcurl, whole and cut."""
+        self.daemon.close()
+        self.receiver.echoes = True
+        for size in (4096, 256, 64):
+            self.daemon = self.start("--delivery-log-answer-bytes", str(size), "--sensitive-headers", "x-more")
+            for url in (self.receiver.url, self.receiver.url.replace("127.0.0.1", "localhost")):
+                for name, auth in (("a", {"kind": "bearer", "token": "s3cret/bearer" * 9}),
+                                   ("b", {"kind": "basic", "username": "u", "password": "s3cret/password"}),
+                                   ("c", {"kind": "header", "name": "x-own", "value": 's3cret"header' * 8})):
+                    self.assertIn(self.daemon.call("PUT", f"/v1/named-targets/{name}", {"url": url, "auth": auth})[0], (200, 201))
+                    self.create(f"{name}:/x")
+                self.create(url, headers={"Cookie": "s3cret cookie", "x-more": "s3cret-more"})
+            answers = harness.wait_until(lambda: self.answers(8), 20, "all attempts")
+            basic = base64.b64encode(b"u:s3cret/password").decode()
+            for answer in answers:
+                self.assertNotIn("s3cret", answer)
+                self.assertNotIn(basic[:8], answer)
+            self.assertGreaterEqual("".join(answers).count("***"), 8)
+            self.daemon.close()
+            shutil.rmtree(os.path.join(self.data, "deliveries"), ignore_errors=True)
+
+    def answers(self, count):
+        found = self.daemon.call("GET", "/v1/deliveries?limit=200")[2]["deliveries"][:count]
+        return len(self.receiver.seen) % count == 0 and len(found) == count and [each["answer"] for each in found]
 
     # proves: named-target-certificate
     def test_client_certificate(self):
