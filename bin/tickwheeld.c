@@ -9,6 +9,7 @@
 #include "delivery/signatures.h"
 #include "delivery/token_issuer.h"
 #include "given_up_log.h"
+#include "sealed_log.h"
 #include "target_log.h"
 #include "http/server.h"
 #include "node/node.h"
@@ -227,6 +228,8 @@ static void reload_senders(struct service *service)
         log_reload(service, "secrets", code, &error);
     else
         node_reload(service->node, fresh, log_sender_reload, service);
+    if (!code)
+        sealed_log_write(&service->log, service->node);
     if (!code && *config->cluster_listen && *config->cluster_secret_file)
         reload_cluster_secret(service, fresh);
     if (fresh)
@@ -285,6 +288,8 @@ static void log_health(const struct service *service, const struct node_health *
         event_log_text(&line, "reason", health->reason);
     }
     event_log_end(&line);
+    if (health->is_ready)
+        sealed_log_write(&service->log, service->node);
 }
 
 /* Warns of a maintenance that an earlier run, or the daemon that made the backup, has begun. */

@@ -237,6 +237,45 @@ enum error_code named_check(struct named *named, struct bytes tenant, struct byt
                                 (int)target->name.size, text.data);
 }
 
+/* True if each sealed secret of the definition opens. */
+static bool named_opens(struct named *named, const struct definition *row, struct error *ret_reason)
+{
+    struct named_target target;
+    struct named_fault fault;
+    struct buffer plain;
+    bool opens = true;
+
+    if (named_target_parse(row->value, NAMED_STORED, &target, &fault))
+        return true; /* an attempt says so; no key would help */
+    buffer_init(&plain);
+    for (int i = 0; opens && i < NAMED_VALUES_MAX; i++)
+        if (target.values[i].sealed.size)
+            opens = buffer_reserve(&plain, SEAL_PLAIN_BYTES_MAX + 1) &&
+                    !named_append_value(named, row, &target, i, &plain, ret_reason);
+    seal_wipe(&plain);
+    named_target_deinit(&target);
+    return opens;
+}
+
+size_t named_count_closed(struct named *named, struct error *ret_reason)
+{
+    struct definitions *definitions = named_take(named);
+    struct error first = {.text = "out of memory"};
+    size_t count = 0;
+
+    for (size_t i = 0; definitions && i < definitions->count; i++) {
+        const struct definition *row = &definitions->rows[i];
+
+        if (definition_kind(row) != DEFINITION_TARGET || named_opens(named, row, &first))
+            continue;
+        if (!count++)
+            error_set(ret_reason, ERROR_INVALID, "%.*s: %s", (int)definition_name(row).size,
+                      definition_name(row).data, first.text);
+    }
+    definitions_leave(definitions);
+    return count;
+}
+
 /* Values of the fields, and what the kind of authentication makes of them. */
 struct named_credentials {
     struct buffer room;

@@ -52,6 +52,10 @@ enum error_code named_reload(struct named *named, const char *keys, struct error
 enum error_code named_check(struct named *named, struct bytes tenant, struct bytes text,
                             const struct target *target, struct error *ret_error);
 
+/* Returns the number of definitions with a sealed secret that does not open, for want of its key;
+ * the reason for the first of them. */
+size_t named_count_closed(struct named *named, struct error *ret_reason);
+
 /* Sets `sent` of the delivery. On an error it is NULL. */
 enum error_code named_resolve(struct named *named, struct delivery *delivery,
                               struct error *ret_error);

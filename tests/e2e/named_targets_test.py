@@ -253,6 +253,11 @@ class NamedTargetsTest(NamedCase):
         self.daemon.process.send_signal(signal.SIGHUP)
         harness.wait_until(lambda: self.call(200, "POST", "/v1/named-targets/reseal")[1]["sealed"] == 1, 20, "reload")
         self.assertEqual(self.call(200, "POST", "/v1/named-targets/reseal")[1], {"sealed": 0})
+        self.assertNotIn("secrets_closed", self.daemon.output())
+        self.keys = [KEY_1]  # by mistake
+        self.keys_file()
+        self.daemon.process.send_signal(signal.SIGHUP)
+        self.daemon.find_in_output("event=secrets_closed named_targets=1 cause=.billing: .*the key k2")
         self.daemon.close()
         self.keys = [KEY_2]
         self.daemon = self.start()
@@ -263,6 +268,7 @@ class NamedTargetsTest(NamedCase):
         self.daemon = self.start()
         problem = self.define(422, name="other", auth={"kind": "bearer", "token": "x"})[1]
         self.assertIn("secrets_keys", str(problem))
+        self.daemon.find_in_output("event=secrets_closed named_targets=1 cause=.billing: .*the key k2")
         timer = self.create()
         self.wait_for_words(timer, "the key k2")
         self.assertEqual(len(self.receiver.seen), 1)

@@ -1,0 +1,16 @@
+/*
+ * sealed_log.h - the log line about secrets of named targets that do not open, because
+ * secrets_keys lacks their key: at the start, and after a reload.
+ *
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_BIN_SEALED_LOG_H
+#define TICKWHEEL_BIN_SEALED_LOG_H
+
+#include "node/node.h"
+#include "ops/event_log.h"
+
+/* Writes the line if there is such a secret. */
+void sealed_log_write(const struct event_log *log, const struct node *node);
+
+#endif
