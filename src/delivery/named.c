@@ -652,16 +652,26 @@ static enum error_code named_write(const struct named_target *target, struct buf
     return buffer_failed(out) ? ERROR_NO_MEMORY : ERROR_NONE;
 }
 
-static enum error_code named_check_host(struct named *named, const struct named_target *target,
-                                        struct named_fault *fault)
+static bool named_allows_host(struct named *named, struct bytes url)
 {
     struct target parsed;
 
-    if (target_parse(target->url, &parsed, NULL) ||
-        !guard_allows_host(named->options.guard, target_slice(target->url, parsed.name)))
-        return named_fault_set(fault, "#/url", "",
-                               "This host is at an address that is not public; webhook_allow can "
-                               "allow it");
+    return !target_parse(url, &parsed, NULL) &&
+           guard_allows_host(named->options.guard, target_slice(url, parsed.name));
+}
+
+/* Checks the hosts of all addresses that the definition names. */
+static enum error_code named_check_hosts(struct named *named, const struct named_target *target,
+                                         struct named_fault *fault)
+{
+    static const char reason[] =
+        "This host is at an address that is not public; webhook_allow can allow it";
+
+    if (!named_allows_host(named, target->url))
+        return named_fault_set(fault, "#/url", "", reason);
+    for (int i = 0; target->auth && target->auth->fields[i].name; i++)
+        if (target->auth->fields[i].is_address && !named_allows_host(named, target->values[i].text))
+            return named_fault_set(fault, "#/auth/", target->auth->fields[i].name, reason);
     return ERROR_NONE;
 }
 
@@ -688,7 +698,7 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
     struct named_target before;
     struct named_fault unused;
     const bool has_last = last.size && !named_target_parse(last, NAMED_STORED, &before, &unused);
-    enum error_code code = named_check_host(named, target, ret_fault);
+    enum error_code code = named_check_hosts(named, target, ret_fault);
 
     if (!code)
         code = named_check_headers(named, target, ret_fault);

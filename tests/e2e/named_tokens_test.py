@@ -140,7 +140,11 @@ class OauthTest(NamedCase):
         self.assertEqual(self.receiver.seen, [])
         self.define(200, auth=self.auth(token_url="http://127.0.0.1:1/token"))
         self.wait_for_words(self.create(retry={"max_attempts": 1}), "token endpoint: ")
-        self.define(200, auth=self.auth(token_url="http://10.1.2.3/token"))
+        self.daemon.close()
+        with harness.Daemon(self.data, *self.keys_file(), allow="127.0.0.0/8,10.0.0.0/8") as self.daemon:
+            harness.wait_until(self.daemon.is_ready, 20, "ready")
+            self.define(200, auth=self.auth(token_url="http://10.1.2.3/token"))
+        self.daemon = self.start()  # which allows that network no longer
         self.wait_for_words(self.create(retry={"max_attempts": 1}), "address of the token endpoint refused: private")
         for row in self.call(200, "GET", "/v1/targets")[1]["targets"]:
             self.assertNotIn("failures", row, row)
@@ -201,6 +205,7 @@ class OauthTest(NamedCase):
         elsewhere = self.serve()
         self.refuse("#/auth/client_secret", auth={"kind": "oauth2", "token_url": elsewhere.url, "client_id": "shop"})
         self.refuse("#/auth/token_url", auth=self.auth(token_url="ftp://a.example/"))
+        self.refuse("#/auth/token_url", auth=self.auth(token_url="http://169.254.169.254/"))
         self.refuse("#/auth/token_url", auth={"kind": "oauth2", "client_id": "shop", "client_secret": "x"})
         self.refuse("#/auth/client_id", auth={"kind": "oauth2", "token_url": self.tokens.url, "client_secret": "x"})
         self.refuse("#/auth/client_auth", auth=self.auth(client_auth="magic"))
