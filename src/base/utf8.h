@@ -44,6 +44,26 @@ static inline size_t utf8_size(const char *at, const char *end)
     return left >= 4 && (byte[3] & 0xc0) == 0x80 ? 4 : 0;
 }
 
+/* Returns the code of the character at `at`, which has this size. */
+static inline uint32_t utf8_code(const char *at, size_t size)
+{
+    static const uint8_t first_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t code = (uint8_t)at[0] & first_mask[size];
+
+    for (size_t i = 1; i < size; i++)
+        code = code << 6 | ((uint8_t)at[i] & 0x3f);
+    return code;
+}
+
+/* True for control characters (C0, DEL and C1), and for characters that change the direction of
+ * text or break lines: none of them goes to a terminal as it is. */
+static inline bool utf8_is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
+           code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+}
+
 /* Returns the largest size, up to `limit`, at which `text` can be cut between characters. `text` is
  * valid UTF-8 and longer than `limit`. */
 static inline size_t utf8_cut(const char *text, size_t limit)

@@ -13,34 +13,15 @@ struct screen_cell {
     enum screen_colour colour;
 };
 
-static uint32_t screen_decode(const char *at, size_t size)
-{
-    static const uint8_t first_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t code = (uint8_t)at[0] & first_mask[size];
-
-    for (size_t i = 1; i < size; i++)
-        code = code << 6 | ((uint8_t)at[i] & 0x3f);
-    return code;
-}
-
-/* True for control characters (C0, DEL and C1), and for characters that change the direction of
- * text or break lines. */
-static bool screen_is_control(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
-           code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
-           (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
-}
-
 void screen_append(struct buffer *out, struct bytes text)
 {
     const char *at = text.size ? text.data : "", *end = at + text.size, *plain = at;
 
     while (at < end) {
         size_t size = utf8_size(at, end);
-        uint32_t code = size ? screen_decode(at, size) : 0xfffd;
+        uint32_t code = size ? utf8_code(at, size) : 0xfffd;
 
-        if (size && !screen_is_control(code)) {
+        if (size && !utf8_is_control(code)) {
             at += size;
             continue;
         }

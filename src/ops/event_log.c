@@ -1,6 +1,7 @@
 /* event_log.c - writes the log of events, a line of key=value for each. */
 #include "ops/event_log.h"
 
+#include "base/utf8.h"
 #include "calendar/rfc3339.h"
 #include "ops/event_log_queue.h"
 
@@ -51,33 +52,53 @@ void event_log_begin(struct event_log_line *line, const struct event_log *log,
     event_log_text(line, "event", event);
 }
 
-static bool event_log_needs_quotes(const char *value)
+/* Returns the size of the character at `at`, 1 for a byte that is none; and whether it is written
+ * as numbers, because a terminal could obey it. */
+static size_t event_log_next(const char *at, const char *end, bool *ret_is_control)
 {
-    if (!*value)
-        return true;
-    for (; *value; value++)
-        if ((unsigned char)*value <= ' ' || *value == 0x7f || strchr("\"=\\", *value))
-            return true;
-    return false;
+    const size_t size = utf8_size(at, end);
+
+    *ret_is_control = !size || utf8_is_control(utf8_code(at, size));
+    return size ? size : 1;
 }
 
-/* Writes a character of a quoted value, escaped if it would end the line or the quotes. Returns its
- * size. */
-static size_t event_log_escape(char c, char to[8])
+static bool event_log_needs_quotes(const char *at, const char *end)
 {
-    if (c == '"' || c == '\\') {
-        to[0] = '\\';
-        to[1] = c;
-        return 2;
+    bool needs_quotes = at == end;
+
+    while (!needs_quotes && at < end) {
+        bool is_control;
+        const size_t size = event_log_next(at, end, &is_control);
+
+        needs_quotes = is_control || strchr(" \"=\\", *at);
+        at += size;
     }
-    if (c == '\n') {
-        memcpy(to, "\\n", 2);
-        return 2;
+    return needs_quotes;
+}
+
+static void event_log_append_quoted(struct event_log_line *line, const char *at, const char *end)
+{
+    event_log_append(line, "\"", 1);
+    while (at < end) {
+        bool is_control;
+        const size_t size = event_log_next(at, end, &is_control);
+        char escaped[8];
+
+        if (*at == '\n') {
+            event_log_append(line, "\\n", 2);
+        } else if (is_control) {
+            for (size_t i = 0; i < size; i++)
+                event_log_append(line, escaped,
+                                 (size_t)snprintf(escaped, sizeof(escaped), "\\x%02x",
+                                                  (unsigned)(unsigned char)at[i]));
+        } else {
+            if (*at == '"' || *at == '\\')
+                event_log_append(line, "\\", 1);
+            event_log_append(line, at, size);
+        }
+        at += size;
     }
-    if ((unsigned char)c < ' ' || c == 0x7f)
-        return (size_t)snprintf(to, 8, "\\x%02x", (unsigned)(unsigned char)c);
-    to[0] = c;
-    return 1;
+    event_log_append(line, "\"", 1);
 }
 
 void event_log_text(struct event_log_line *line, const char *key, const char *value)
@@ -89,17 +110,11 @@ void event_log_text(struct event_log_line *line, const char *key, const char *va
     event_log_append(line, " ", 1);
     event_log_append(line, key, strlen(key));
     event_log_append(line, "=", 1);
-    if (!event_log_needs_quotes(value)) {
-        event_log_append(line, value, strlen(value));
-    } else {
-        event_log_append(line, "\"", 1);
-        for (; *value; value++) {
-            char escaped[8];
-
-            event_log_append(line, escaped, event_log_escape(*value, escaped));
-        }
-        event_log_append(line, "\"", 1);
-    }
+    const char *end = value + strlen(value);
+    if (event_log_needs_quotes(value, end))
+        event_log_append_quoted(line, value, end);
+    else
+        event_log_append(line, value, (size_t)(end - value));
     /* A pair that does not fit is left out, because a part of one could be misread. */
     if (line->is_cut_)
         line->size_ = size_before;

@@ -78,6 +78,9 @@ static void quotes_what_would_break_a_line(void **state)
         {"line\nlevel=error", "\"line\\nlevel=error\""},
         {"\x1b[31m\x7f\r", "\"\\x1b[31m\\x7f\\x0d\""},
         {"grün", "grün"},
+        {"\xc2\x9b\x33\x31m", "\"\\xc2\\x9b31m\""}, /* C1: begins a command of terminals */
+        {"a\xe2\x80\xae", "\"a\\xe2\\x80\\xae\""},  /* changes the direction of text */
+        {"\xff", "\"\\xff\""},                      /* is no UTF-8 */
     };
     struct event_log_fixture *fixture = *state;
 
