@@ -148,6 +148,16 @@ static bool oauth_append_token(const struct json_string *string, struct buffer *
     return true;
 }
 
+/* True for a code of an error, as RFC 6749 and its extensions name them. Others are not shown: a
+ * server may send back there what it got. */
+static bool oauth_is_code(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if ((text.data[i] < 'a' || text.data[i] > 'z') && text.data[i] != '_')
+            return false;
+    return text.size > 0 && text.size <= 40;
+}
+
 bool oauth_answer_read(int status, struct bytes body, struct buffer *token, uint32_t *ret_life_s,
                        char ret_reason[OAUTH_REASON_SIZE])
 {
@@ -156,7 +166,7 @@ bool oauth_answer_read(int status, struct bytes body, struct buffer *token, uint
     const struct bytes error = members.error.raw;
 
     if (status != 200) {
-        const bool is_shown = is_read && error.size <= 40 && oauth_is_visible(error);
+        const bool is_shown = is_read && oauth_is_code(error);
 
         snprintf(ret_reason, OAUTH_REASON_SIZE, "token endpoint answered HTTP %d%s%.*s", status,
                  is_shown ? ": " : "", is_shown ? (int)error.size : 0, is_shown ? error.data : "");

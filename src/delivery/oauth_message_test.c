@@ -90,7 +90,8 @@ static void test_oauth_answers(void **state)
         {401, "{\"error\":\"invalid_client\"}", NULL, 0,
          "token endpoint answered HTTP 401: invalid_client"},
         {400, "{\"error\":\"a b\"}", NULL, 0, "token endpoint answered HTTP 400"},
-        {400, "{\"error\":\"a\\nb\"}", NULL, 0, "token endpoint answered HTTP 400: a\\nb"},
+        {400, "{\"error\":\"a\\nb\"}", NULL, 0, "token endpoint answered HTTP 400"},
+        {400, "{\"error\":\"S3cret-of-client\"}", NULL, 0, "token endpoint answered HTTP 400"},
         {503, "<html>", NULL, 0, "token endpoint answered HTTP 503"},
         {302, "", NULL, 0, "token endpoint answered HTTP 302"},
     };
