@@ -297,15 +297,16 @@ bool outcome_next_due(const struct engine *engine, const struct timer *timer, st
         return true;
     if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
         return false;
-    ret_next->due = outcome_skips(&schedule, timer)
-                        ? schedule_after(&schedule, wall_max(timer->due, now))
-                        : schedule_next(&schedule, timer->due, now);
+    const bool skips = outcome_skips(&schedule, timer);
+    ret_next->due = skips ? schedule_after(&schedule, wall_max(timer->due, now))
+                          : schedule_next(&schedule, timer->due, now);
     ret_next->zoned = schedule_mark(&schedule, ret_next->due, ret_next->room);
     schedule_take(&schedule, timer->due);
     ret_next->counted = schedule_counted(&schedule, ret_next->counted_room);
-    if (ret_next->due.ms != WALL_NEVER.ms)
+    if (ret_next->due.ms != WALL_NEVER.ms || skips)
         ret_next->skipped.count =
-            schedule_count(&schedule, wall_add(timer->due, 1), ret_next->due,
+            schedule_count(&schedule, wall_add(timer->due, 1),
+                           wall_min(ret_next->due, wall_add(wall_max(timer->due, now), 1)),
                            &ret_next->skipped.planned, &ret_next->skipped.until);
     return true;
 }

@@ -250,6 +250,29 @@ static void test_firings_during_another_are_skipped(void **state)
     fixture_deinit(&fixture);
 }
 
+/* The last firings of a schedule are skipped like any, and recorded. */
+/* proves: overlap-skip */
+static void test_the_last_firings_are_skipped(void **state)
+{
+    struct engine_fixture fixture;
+    struct shown shown;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        overlap_create(&fixture, "{\"every\":\"10s\",\"count\":3,\"overlap\":\"skip\"}", false);
+    fixture_advance_to(&fixture, 10000);
+    fixture_advance_to(&fixture, 60000);
+    assert_true(overlap_answer(&fixture, TARGET, DONE));
+    overlap_show(&fixture, &id, &shown);
+    assert_int_equal(shown.state, TIMER_FIRED);
+    assert_int_equal(shown.count, 2);
+    overlap_assert_run(&shown.runs[0], 20000, RUN_SKIPPED, 0, SKIPPED);
+    assert_int_equal(shown.runs[0].until.ms, START.ms + 30000);
+    assert_int_equal(shown.runs[0].count, 2);
+    fixture_deinit(&fixture);
+}
+
 /* proves: overlap-wait */
 static void test_firings_wait_without_the_field(void **state)
 {
@@ -513,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_an_outage_ends_the_retries),
         cmocka_unit_test(test_the_last_firing_is_retried),
         cmocka_unit_test(test_firings_during_another_are_skipped),
+        cmocka_unit_test(test_the_last_firings_are_skipped),
         cmocka_unit_test(test_firings_wait_without_the_field),
         cmocka_unit_test(test_firings_begin_beside_each_other),
         cmocka_unit_test(test_missed_firings_do_not_pile_up),

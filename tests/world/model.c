@@ -222,11 +222,21 @@ static bool goes_on(const struct twin *twin, const struct timer *timer, struct w
                : rhythm_follows(rhythm, content->due, now, next);
 }
 
-/* Notes the end of the firing: those planned before the next one are never attempted. */
+/* Notes the end of the firing: those planned before the next one are never attempted. After the
+ * last one that are those that were due meanwhile, if the timer skips them. */
 static void skip_to_next(struct twin *twin, const struct timer *timer)
 {
-    if (!timer_is_final(timer->state))
-        firings_add_skipped(twin, wall_add(twin->row.content.due, 1), timer->due);
+    const struct wall due = twin->row.content.due;
+    struct rhythm rhythm = twin->row.content.rhythm;
+    struct wall next = timer->due;
+
+    if (timer_is_final(timer->state)) {
+        if (!rhythm_recurs(&rhythm) || !rhythm.is_skipping || timer->attempts == 0)
+            return;
+        rhythm.is_each = false;
+        next = wall_add(rhythm_latest(&rhythm, due, timer->ended), rhythm.period_ms);
+    }
+    firings_add_skipped(twin, wall_add(due, 1), next);
 }
 
 /* Returns when the next firing is due, if retries end there; otherwise WALL_NEVER. */

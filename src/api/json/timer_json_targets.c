@@ -153,7 +153,9 @@ void timer_show_targets(const struct timer *timer, struct buffer *out)
 
         json_open(out, NULL, '{');
         json_put_string(out, "target", part->target);
-        json_put_text(out, "state", fanout_state_text(part->state));
+        const bool is_cancelled = part->state == FANOUT_UNMADE && timer->state == TIMER_CANCELLED;
+        json_put_text(out, "state",
+                      fanout_state_text(is_cancelled ? FANOUT_CANCELLED : part->state));
         if (fanout.due.ms)
             rfc3339_put(out, "due", fanout.due);
         if (part->has_id)

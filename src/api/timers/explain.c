@@ -10,6 +10,7 @@
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "timer/awaits.h"
+#include "timer/fanout.h"
 #include "timer/flow.h"
 
 /* ---- the parts ---- */
@@ -167,7 +168,7 @@ static void explain_format(const struct explain_view *view, struct buffer *out)
 
     json_open(out, NULL, '{');
     timer_id_put(out, "id", &timer->id);
-    json_put_text(out, "state", timer_state_text(timer->state));
+    json_put_text(out, "state", timer_state_text(fanout_shown_state(timer)));
     json_put_text(out, "where", explain_place_text(explained, timer));
     explain_append_texts(view, out);
     json_put_number(out, "partition", timer->id.partition);
