@@ -108,14 +108,15 @@ static enum error_code flow_check(struct timer_parse *parse, const char *at)
     return ERROR_NONE;
 }
 
-/* Stores the flow as the text of the timer. */
-static enum error_code flow_keep(struct timer_parse *parse)
+/* Stores the flow as the text of the timer, from `start` of the scratch on. It takes the place of
+ * the key that was decoded there, because the scratch has no room for both. */
+static enum error_code flow_keep(struct timer_parse *parse, size_t start)
 {
-    const size_t start = parse->scratch.size;
     struct buffer text;
 
     buffer_init(&text);
     flow_encode(&parse->flow, &text);
+    parse->scratch.size = start;
     enum error_code code = buffer_failed(&text)
                                ? problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "")
                                : timer_parse_keep(parse, buffer_bytes(&text), 0);
@@ -129,13 +130,15 @@ static enum error_code flow_keep(struct timer_parse *parse)
 
 enum error_code timer_parse_flow(struct timer_parse *parse)
 {
+    const size_t start = parse->scratch.size;
+
     parse->flow = (struct flow){0};
     parse->flow_period_ms = 0;
     enum error_code code =
         timer_parse_members(parse, "#/flow", flow_fields, FLOW_FIELDS, flow_read_field);
     if (!code)
         code = flow_check(parse, "#/flow");
-    return code ? code : flow_keep(parse);
+    return code ? code : flow_keep(parse, start);
 }
 
 struct flow_reading {

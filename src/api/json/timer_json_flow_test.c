@@ -6,9 +6,10 @@
 #include "api/json/timer_json_check.h"
 
 #define FLOW(members) "{\"after\":0,\"target\":\"http://h\",\"flow\":{" members "}}"
-#define KEY_128                                                        \
+#define KEY_127                                                        \
     "0123456789012345678901234567890123456789012345678901234567890123" \
-    "0123456789012345678901234567890123456789012345678901234567890123"
+    "012345678901234567890123456789012345678901234567890123456789012"
+#define KEY_128 KEY_127 "3"
 
 /* proves: flow-key-bytes (at), flow-concurrency-max (at) */
 /* proves: flow-rate-max (at), flow-period-ms (at) */
@@ -21,6 +22,8 @@ static void test_flows_are_stored_and_shown(void **state)
          "\"flow\":{\"key\":\"customer-42\",\"concurrency\":2}"},
         {FLOW("\"rate\":\"10\\/s\",\"key\":\"a\\u0062\""), "ab\n0 10 1000",
          "\"flow\":{\"key\":\"ab\",\"rate\":\"10/s\"}"},
+        {FLOW("\"key\":\"\\\"" KEY_127 "\",\"rate\":7"), "\"" KEY_127 "\n0 7 1000",
+         "\"rate\":\"7/s\"}"},
         {FLOW("\"key\":\"a\",\"rate\":7"), "a\n0 7 1000",
          "\"flow\":{\"key\":\"a\",\"rate\":\"7/s\"}"},
         {FLOW("\"key\":\"a\",\"period\":\"15m\",\"rate\":100"), "a\n0 100 900000",
