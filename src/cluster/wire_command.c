@@ -148,7 +148,7 @@ static void wire_put_patch(struct buffer *to, const struct command *command)
 
 static bool wire_filter_fits(const struct timer_filter *filter)
 {
-    bool fits = true;
+    bool fits = filter->flow.size <= WIRE_TEXT_SIZE_MAX;
 
 #define X(name) fits = fits && filter->name.size <= WIRE_TEXT_SIZE_MAX;
     TIMER_FILTER_TEXT_LIST(X)
@@ -298,15 +298,23 @@ static void wire_walk_filter(struct wire_walk *walk, struct timer_filter *filter
     }
 }
 
-/* Added to the kind of a scan that has a filter. A node of an older version refuses it. */
+/* Added to the kind of a scan that has a filter, once more if that has a flow. A node of an older
+ * version refuses what it does not know. */
 enum { WIRE_SCAN_FILTERED = STORAGE_SCAN_ALL + 1 };
+
+static unsigned wire_scan_kind(const struct storage_scan *scan)
+{
+    if (!scan->filter)
+        return scan->kind;
+    return scan->kind + (scan->filter->flow.data ? 2u : 1u) * WIRE_SCAN_FILTERED;
+}
 
 static void wire_walk_scan(struct wire_walk *walk, struct command *command)
 {
     struct storage_scan *scan = &command->scan;
-    unsigned kind = scan->kind + (scan->filter ? WIRE_SCAN_FILTERED : 0);
+    unsigned kind = wire_scan_kind(scan);
 
-    WIRE_BELOW(walk, kind, 1, 2 * WIRE_SCAN_FILTERED);
+    WIRE_BELOW(walk, kind, 1, 3 * WIRE_SCAN_FILTERED);
     scan->kind = (enum storage_scan_kind)(kind % WIRE_SCAN_FILTERED);
     WIRE(walk, scan->from.at.ms, 8);
     WIRE(walk, scan->from.serial, 8);
@@ -320,6 +328,8 @@ static void wire_walk_scan(struct wire_walk *walk, struct command *command)
         scan->filter = filter = wire_take_room(walk->from, 1, sizeof(*filter));
     if (filter)
         wire_walk_filter(walk, filter);
+    if (filter && kind >= 2 * WIRE_SCAN_FILTERED)
+        wire_walk_text(walk, &filter->flow, WIRE_TEXT_SIZE_MAX);
     if (!walk->from)
         return;
     scan->partition = command->partition;

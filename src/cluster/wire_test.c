@@ -199,6 +199,8 @@ static const struct timer_filter *random_filter(struct random *random, struct sa
                                     .key_prefix = wire_random_text(random, sample->texts[6]),
                                     .error = BYTES(""), /* differs from none */
                                     .label_count = random_below(random, 3)};
+    if (random_below(random, 2))
+        filter->flow = wire_random_text(random, sample->texts[7]);
     filter->labels[0].key = filter->labels[1].value = filter->key_prefix;
     return random_below(random, 2) ? filter : NULL;
 }
@@ -378,6 +380,7 @@ static void assert_questions_equal(const struct command *a, const struct command
         assert_true(f->states == g->states && f->repeats == g->repeats);
         assert_true(!g->target.data && g->error.data);
         assert_texts_equal(f->key_prefix, g->key_prefix);
+        assert_texts_equal(f->flow, g->flow);
         assert_int_equal(f->label_count, g->label_count);
         for (size_t i = 0; i < f->label_count; i++)
             assert_texts_equal(f->labels[i].value, g->labels[i].value);

@@ -1,13 +1,14 @@
 /* timer_filter.c - compares a timer with a filter, cheap conditions first. */
 #include "timer/timer_filter.h"
 
+#include "timer/flow.h"
 #include "timer/labels.h"
 #include "timer/schedule.h"
 
 bool timer_filter_has_text(const struct timer_filter *filter)
 {
     return filter->target.data || filter->origin.data || filter->key_prefix.data ||
-           filter->key_contains.data || filter->label_count;
+           filter->key_contains.data || filter->flow.data || filter->label_count;
 }
 
 static bool timer_filter_finds(struct bytes text, struct bytes part)
@@ -42,6 +43,8 @@ bool timer_filter_fits(const struct timer_filter *filter, const struct timer *ti
     if (filter->target.data && !bytes_equal(texts->target, filter->target))
         return false;
     if (filter->error.data && !bytes_equal(texts->last_error, filter->error))
+        return false;
+    if (filter->flow.data && !bytes_equal(flow_key(texts->flow), filter->flow))
         return false;
     if (filter->repeats && !schedule_recurs(texts->schedule))
         return false;

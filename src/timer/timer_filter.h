@@ -30,13 +30,14 @@ struct timer_filter {
 #define X(name) struct bytes name;
     TIMER_FILTER_TEXT_LIST(X)
 #undef X
+    struct bytes flow; /* key of the flow; data is NULL for no condition */
     struct {
         struct bytes key, value;
     } labels[TIMER_FILTER_LABELS_MAX]; /* the timer must have all of these, which are decoded */
     size_t label_count;
 };
 
-/* True if the filter requires something that only timers have: a key, a target or a label. */
+/* True if the filter requires something that only timers have: a key, target, flow or label. */
 bool timer_filter_has_text(const struct timer_filter *filter);
 
 /* True if the timer meets all conditions. If it is a view of a record, its target need not be

@@ -43,11 +43,13 @@ static void test_fits_as_written_out(void **state)
     for (int i = 0; i < 20000; i++) {
         const char *key = filter_keys[PICK(&random, filter_keys)];
         const size_t target = PICK(&random, filter_targets);
+        const unsigned flow = random_below(&random, 3);
         const bool has_label = random_below(&random, 2), is_failed = random_below(&random, 2);
         const struct timer_texts texts = {
             .target = bytes_of(filter_targets[target]),
             .key = bytes_of(key),
             .labels = has_label ? BYTES("{\"a\":\"1\",\"b\":\"2\"}") : BYTES("{\"a\":\"2\"}"),
+            .flow = flow ? bytes_of(flow == 1 ? "a\n1 0 0" : "ab\n1 0 0") : BYTES(""),
             .last_error = is_failed ? BYTES("HTTP 500") : (struct bytes){0}};
         struct timer *timer = timer_alloc(&texts);
         struct timer view = {.texts = texts};
@@ -69,6 +71,10 @@ static void test_fits_as_written_out(void **state)
             const char *part = filter_parts[PICK(&random, filter_parts)];
             filter.key_contains = bytes_of(part);
             fits &= strstr(key, part) != NULL;
+        }
+        if (random_below(&random, 3) == 0) {
+            filter.flow = BYTES("a");
+            fits &= flow == 1;
         }
         if (random_below(&random, 4) == 0) {
             const size_t wanted = PICK(&random, filter_targets);

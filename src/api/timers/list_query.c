@@ -48,16 +48,17 @@ enum {
     LIST_COMMON, /* number of the parameters before, which all forms have */
     LIST_ORIGIN = LIST_COMMON,
     LIST_STATE,
+    LIST_FLOW,
     LIST_ERROR = LIST_STATE,
     LIST_LAST = LIST_STATE,
-    LIST_ALL,
+    LIST_ALL = LIST_ERROR + 1,
     LIST_SORT = LIST_ALL,
 };
 
 #define LIST_PARAMETERS \
     "due_after", "due_before", "label", "target", "key_prefix", "key_contains", "limit", "cursor"
 
-static const char *const list_parameters[] = {LIST_PARAMETERS, "origin", "state"};
+static const char *const list_parameters[] = {LIST_PARAMETERS, "origin", "state", "flow"};
 static const char *const list_dead_parameters[] = {LIST_PARAMETERS, "origin", "error", "all"};
 
 static const char *const list_schedule_parameters[] = {LIST_PARAMETERS, "origin", "last", "sort"};
@@ -102,6 +103,11 @@ static void list_query_take(void *context, size_t index, struct bytes value,
         break;
     case LIST_ORIGIN:
         query->filter.origin = value;
+        if (value.size == 0)
+            query_fault(problem, name, "It is empty");
+        break;
+    case LIST_FLOW:
+        query->filter.flow = value;
         if (value.size == 0)
             query_fault(problem, name, "It is empty");
         break;
@@ -241,7 +247,7 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
                                  struct list_query *ret_query, struct problem *ret_problem)
 {
     static const size_t counts[] = {
-        [LIST_TIMERS] = LIST_STATE + 1,       [LIST_DEAD] = LIST_ERROR + 1,
+        [LIST_TIMERS] = LIST_FLOW + 1,        [LIST_DEAD] = LIST_ERROR + 1,
         [LIST_DEAD_GROUPS] = LIST_CURSOR,     [LIST_EVENTS] = LIST_EVENT_LAST + 1,
         [LIST_DEAD_TO_DELETE] = LIST_ALL + 1, [LIST_SCHEDULES] = LIST_SORT + 1};
     static const uint32_t repeatable[] = {[LIST_TIMERS] = 1u << LIST_LABEL | 1u << LIST_STATE,

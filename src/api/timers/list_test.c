@@ -225,6 +225,8 @@ static void refuses_wrong_queries(void **state)
         "cursor=0",
         "key_contains=",
         "key_contains=a&key_contains=b",
+        "flow=",
+        "flow=a&flow=b",
         "colour=red",
         "Limit=1",
         "=",
