@@ -3,6 +3,7 @@
 dead letters and firings. No page is wider than the screen, no table than its card, and none has an error. TEST_SCREENSHOTS=FOLDER keeps the pictures;
 scripts/pictures makes those of docs/ of them."""
 
+import datetime
 import json
 import os
 import sys
@@ -14,7 +15,8 @@ from dashboard_case import NDJSON, DashboardCase
 
 # The page, and what it shows once its data is there.
 PAGES = (("upcoming", "svg.bars rect"), ("timers", "tbody tr:nth-child(50)"),
-         ("timers/LATE", "ol.life"), ("schedules", ".dot"), ("queues", "tbody tr"), ("queues/mail", "tbody tr"), ("targets", "tbody a.bad"),
+         ("timers/LATE", "ol.life"), ("schedules", ".dot"), ("calendars", "tbody tr"), ("calendars/company", "tbody tr"),
+         ("queues", "tbody tr"), ("flows", "tbody tr"), ("named", "tbody tr"), ("queues/mail", "tbody tr"), ("targets", "tbody a.bad"),
          ("deliveries", "tbody tr:nth-child(20)"), ("dead", "tbody a.bad"), ("tenants", "tbody tr"), ("cluster", "main details"),
          ("new", "main form"), ("overview", "main svg"))  # the last: its charts have something to show
 # Errors of the page, such as those of scripts and of the policy for its content.
@@ -24,6 +26,8 @@ for (const type of ["error", "unhandledrejection", "securitypolicyviolation"])
 
 
 class PicturesTest(DashboardCase):
+    keeps_secrets = True
+
     def fill(self):
         """The timers of a shop: most of them in the coming day, some that fail, some that repeat."""
         shop = self.receiver.url("/ok").rsplit("/", 1)[0]
@@ -44,9 +48,31 @@ class PicturesTest(DashboardCase):
         self.late = self.create("/status/503", after=0, key="order-4242", labels={"team": "checkout"}, payload={"order": 4242},
                                 retry={"max_attempts": 20, "base": "100ms", "cap": "10m"})["id"]
         self.create(target="http://127.0.0.1:1/closed", after=0, key="old-partner", retry={"base": "1h", "cap": "1h"})
+        self.define()
         harness.wait_until(lambda: len(self.call(200, "GET", "/v1/dead")[1]["timers"]) == 4, 20, "dead letters")
         harness.wait_until(lambda: self.call(200, "GET", f"/v1/timers/{self.late}")[1]["attempts"] >= 3, 20, "attempts that failed")
         harness.wait_until(lambda: len(self.call(200, "GET", "/v1/targets")[1]["targets"]) > 1, 20, "targets")
+
+    def define(self):
+        """Flows that run, wait and are paused; a calendar; named targets with each kind of authentication, and one with long names."""
+        for flow, count in (("customer-42", 6), ("warehouse/north", 2)):
+            for _ in range(count):
+                self.create(target="queue:sync", after=0, flow={"key": flow, "concurrency": 2, "rate": "10/s"})
+        self.call(200, "PUT", "/v1/flows/imports", {"concurrency": 4, "rate": 100, "period": "15m"})
+        self.call(200, "POST", "/v1/flows/imports/pause", {"note": "until the deploy of the importer is over"})
+        harness.wait_until(lambda: self.call(200, "GET", "/v1/queues/sync")[1]["ready"] == 8, 20, "items")
+        self.call(200, "POST", "/v1/queues/sync/lease", {"max": 8, "lease": "1h"})
+        year = datetime.date.today().year
+        self.call(200, "PUT", "/v1/calendars/company", [{"date": f"{year}-12-24/{year + 1}-01-01", "name": "Between the years"},
+                                                        {"date": f"{year + 1}-05-01", "name": "Labour Day"}])
+        self.call(200, "PUT", "/v1/calendars/plants", [f"{year}-12-31"])
+        auths = {"billing": {"kind": "bearer", "token": "secret"}, "crm": {"kind": "header", "name": "x-api-key", "value": "secret"},
+                 "legacy": {"kind": "basic", "username": "tickwheel", "password": "secret"},
+                 "partner": {"kind": "oauth2", "token_url": "https://login.example/oauth2/token", "client_id": "tickwheel", "client_secret": "secret"},
+                 "n" * 64: {"kind": "oidc", "audience": f"https://{'long.' * 20}example"}}
+        for name, auth in auths.items():
+            self.call(201, "PUT", f"/v1/named-targets/{name}", {"url": f"https://api.{name[:60]}.example/v1", "auth": auth})
+        self.call(200, "POST", "/v1/named-targets/billing/rotate", {"signing": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
 
     # proves: dashboard
     def test_pages(self):

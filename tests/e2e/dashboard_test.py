@@ -20,7 +20,7 @@ import harness
 from daemon_case import make_token
 from dashboard_case import HOSTILE, NDJSON, DashboardCase, axe_source
 
-PAGES = ("overview", "upcoming", "timers", "schedules", "queues", "targets", "deliveries", "dead", "tenants", "cluster", "new")
+PAGES = ("overview", "upcoming", "timers", "schedules", "calendars", "queues", "flows", "targets", "named", "deliveries", "dead", "tenants", "cluster", "new")
 
 
 class DashboardTest(DashboardCase):

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
 from dashboard_case import NDJSON, DashboardCase, axe_source
 
-SECTIONS = ("overview", "upcoming", "timers", "schedules", "queues", "targets", "deliveries", "dead", "tenants", "cluster")
+SECTIONS = ("overview", "upcoming", "timers", "schedules", "calendars", "queues", "flows", "targets", "named", "deliveries", "dead", "tenants", "cluster")
 # A cron expression, and what it says; None: it is shown as it is.
 SCHEDULES = (
     ("* * * * *", "every minute"),
@@ -69,6 +69,14 @@ class WaysTest(DashboardCase):
         self.assertEqual(say("everyWords", "1h30m"), "every 1 hour 30 minutes")
         self.assertEqual(say("everyWords", "1d"), "every day")
         self.assertEqual(say("scheduleWords", {"cron": "0 0 13 * FRI"}), "by 0 0 13 * FRI, UTC")
+        for schedule, words in (
+                ({"cron": "0 9 * * *", "except": ["SAT-SUN", "2026-12-24/2027-01-01", "calendar:de"], "on_holiday": "next_workday"},
+                 "every day at 09:00, UTC, except Saturdays, Sundays, 2026-12-24 to 2027-01-01 and calendar de, moved to the next permitted day"),
+                ({"every": "1d", "timezone": "Europe/Berlin", "only": ["MON", "2026-12-31"], "on_holiday": "previous_workday"},
+                 "every day, Europe/Berlin, only Mondays and 2026-12-31, moved to the permitted day before"),
+                ({"every": "1h", "overlap": "allow", "on_holiday": "skip"}, "every hour, also while the one before is not over"),
+                ({"every": "1h", "overlap": "wait", "count": 3, "except": ["tomorrow"]}, "every hour, UTC, except tomorrow, 3 times in all")):
+            self.assertEqual(say("scheduleWords", schedule), words)
         made = self.create(target="queue:x", cron="30 2 * * MON-FRI", timezone="Europe/Berlin", key="report")["id"]
         for place in ("schedules", f"timers/{made}"):
             self.go(place)
@@ -81,7 +89,7 @@ class WaysTest(DashboardCase):
         self.browser.open(self.url)
         self.see("document.title === 'Overview · Tickwheel'", "the overview")
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#nav a')].map((a) => a.textContent)"),
-                         ["New timer", "Overview", "Upcoming", "Timers", "Schedules", "Queues", "Targets", "Deliveries", "Dead letters",
+                         ["New timer", "Overview", "Upcoming", "Timers", "Schedules", "Calendars", "Queues", "Flows", "Targets", "Named targets", "Deliveries", "Dead letters",
                           "Tenants", "Cluster"])
         for place, name in (("now", "Overview"), ("coming?range=day", "Upcoming"), ("cluster", "Cluster")):
             self.go(place)

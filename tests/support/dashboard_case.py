@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
 import harness
@@ -63,7 +64,14 @@ def axe_source():
 
 
 class DashboardCase(DaemonCase):
+    keeps_secrets = False  # the daemon has a key that seals the secrets of named targets
+
     def setUp(self):
+        if self.keeps_secrets:
+            with tempfile.NamedTemporaryFile("w", suffix=".keys", delete=False) as keys:
+                keys.write(f"k1={base64.b64encode(bytes(range(32))).decode()}\n")
+            self.addCleanup(os.unlink, keys.name)
+            self.flags = (*self.flags, "--secrets-keys-file", keys.name)
         super().setUp()
         self.browser = Browser()
         self.addCleanup(self.browser.close)

@@ -6,7 +6,7 @@ import {parse, stringify} from "./exact.js";
 const root = new URL("..", import.meta.url).pathname.slice(0, -1);
 let token = "";
 let askToken = null; // shows the form; resolves when there is a new token
-let may = null; // what mayChange promises for the token
+let may = null, mayDefine = null; // what mayChange and mayAdminister promise for the token
 
 export class ProblemError extends Error {
   constructor(status, problem, source = "") {
@@ -28,7 +28,7 @@ export const urlOf = (path) => root + path;
 
 export function setToken(text) {
   token = text.trim();
-  may = null;
+  may = mayDefine = null;
 }
 
 function headersOf(body, more) {
@@ -38,11 +38,11 @@ function headersOf(body, more) {
   return headers;
 }
 
-async function send(method, path, {body, headers, signal} = {}) {
+async function send(method, path, {body, plain, headers, signal} = {}) {
   for (;;) {
     const response = await fetch(urlOf(path), {
-      method, signal, headers: headersOf(body, headers), cache: "no-store", credentials: "omit",
-      body: body === undefined ? undefined : stringify(body),
+      method, signal, headers: headersOf(body ?? plain, headers), cache: "no-store", credentials: "omit",
+      body: body === undefined ? plain : stringify(body),
     });
     if (response.status !== 401) return response;
     await askToken(token !== "");
@@ -60,7 +60,7 @@ export async function problemOf(response) {
   }
 }
 
-/** The JSON of an answer; throws its problem. A final timer is an answer, too. */
+/** The JSON of an answer; throws its problem. A final timer is an answer, too. The body is `body` as JSON, or the text `plain`. */
 export async function call(method, path, options = {}) {
   const response = await send(method, path, options);
   if (response.ok) return response.json();
@@ -122,6 +122,23 @@ export function mayChange() {
   return may;
 }
 
+async function askWhetherMayAdminister() {
+  try {
+    const response = await fetch(urlOf("/v1/admin/maintenance"), {headers: headersOf(), cache: "no-store", credentials: "omit"});
+    return response.status !== 403;
+  } catch {
+    mayDefine = null;
+    return true;
+  }
+}
+
+/** Whether the token has the scope for calls that define something, such as named targets. */
+export function mayAdminister() {
+  if (!token) return Promise.resolve(true);
+  mayDefine ??= askWhetherMayAdminister();
+  return mayDefine;
+}
+
 export const get = (path, options) => call("GET", path, options);
 export const post = (path, body, options) => call("POST", path, {...options, body: body ?? {}});
 
@@ -134,11 +151,15 @@ export function query(parameters) {
   return text && `?${text}`;
 }
 
+const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
 /** The command that makes the same call; the token stays a variable of the shell. */
 export function curlOf(method, path, body) {
-  const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const parts = ["curl", ...(method === "GET" ? [] : ["-X", method]), quote(location.origin + urlOf(path))];
   if (token) parts.push("-H", '"Authorization: Bearer $TICKWHEEL_TOKEN"');
   if (body !== undefined) parts.push("-H", quote("Content-Type: application/json"), "-d", quote(stringify(body)));
   return parts.join(" ");
 }
+
+/** The command that sends a file. */
+export const curlOfFile = (method, path, type, name) => `${curlOf(method, path)} -H ${quote(`Content-Type: ${type}`)} --data-binary ${quote(`@${name}`)}`;

@@ -2,14 +2,17 @@
 
 import {ProblemError, onTokenNeeded, setToken, urlOf} from "./api.js";
 import {age, form, field, h, message, when} from "./parts.js";
+import {calendar, calendars} from "./calendars.js";
 import {clusterPage} from "./cluster.js";
 import {coming} from "./coming.js";
 import {create} from "./create.js";
 import {dead} from "./dead.js";
 import {deliveries} from "./deliveries.js";
+import {flows} from "./flows.js";
 import {watchMaintenance} from "./hold.js";
 import {listenForKeys, showKeys} from "./keys.js";
 import {queue, queues, targets, tenants} from "./load.js";
+import {named} from "./named.js";
 import {now} from "./now.js";
 import {schedules} from "./schedules.js";
 import {firstSteps} from "./start.js";
@@ -31,9 +34,12 @@ const groups = [
   [{path: "overview", was: "now", name: "Overview", show: overview, hasClock: true},
    {path: "upcoming", was: "coming", name: "Upcoming", show: coming, hasClock: true}],
   [{path: "timers", name: "Timers", show: timers, showOne: timer},
-   {path: "schedules", name: "Schedules", show: schedules}],
+   {path: "schedules", name: "Schedules", show: schedules},
+   {path: "calendars", name: "Calendars", show: calendars, showOne: calendar}],
   [{path: "queues", name: "Queues", show: queues, showOne: queue},
+   {path: "flows", name: "Flows", show: flows},
    {path: "targets", name: "Targets", show: targets},
+   {path: "named", name: "Named targets", show: named},
    {path: "deliveries", name: "Deliveries", show: deliveries},
    {path: "dead", name: "Dead letters", show: dead}],
   [{path: "tenants", name: "Tenants", show: tenants},

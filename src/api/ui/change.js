@@ -1,6 +1,7 @@
 // What a form has of a timer, as the fields of a call: the body of a create, and the merge patch of a change.
 
 import {parse, stringify} from "./exact.js";
+import {limitsIn} from "./limits.js";
 
 function jsonOf(text) {
   try {
@@ -67,11 +68,25 @@ function targetIn(text) {
   return targets.length > 1 ? {targets} : {target: targets[0]};
 }
 
+const listIn = (text = "") => text.split(/[\s,]+/).filter(Boolean);
+
+/** What a form has of a schedule. Dates have a zone, whatever the rule is. */
+export function scheduleIn(given) {
+  const body = {[given.kind]: given.time};
+  if (!["cron", "every"].includes(given.kind)) return body;
+  const [except, only] = [listIn(given.except), listIn(given.only)];
+  if (except.length) body.except = except;
+  if (only.length) body.only = only;
+  if (given.on_holiday && (except.length || only.length)) body.on_holiday = given.on_holiday;
+  if (given.timezone && (given.kind === "cron" || except.length || only.length)) body.timezone = given.timezone;
+  if (given.overlap) body.overlap = given.overlap;
+  return body;
+}
+
 /** The body of POST /v1/timers for what the form holds. */
 export function bodyOf(given) {
-  const body = targetIn(given.target);
-  if (given.kind === "cron") Object.assign(body, {cron: given.time, timezone: given.timezone || undefined});
-  else body[given.kind] = given.time;
+  const body = {...targetIn(given.target), ...scheduleIn(given)};
+  if (given.flow_key) body.flow = {key: given.flow_key, ...limitsIn(given)};
   if (given.key) body.key = given.key;
   if (given.payload.trim()) body.payload = jsonOf(given.payload);
   if (given.labels.trim()) body.labels = labelsIn(given.labels);

@@ -1,10 +1,11 @@
 // A new timer: the form shows when it would fire, and the call that makes it, while one types.
 
 import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
-import {bodyOf, eventsOf, labelsOf, payloadText, targetOf} from "./change.js";
+import {bodyOf, eventsOf, labelsOf, payloadText, scheduleIn, targetOf} from "./change.js";
+import {limitFields} from "./limits.js";
 import {patch} from "./morph.js";
 import {action, curl, field, form, h, shortId, tell, whenIn, zone} from "./parts.js";
-import {scheduleWords} from "./recurrence.js";
+import {previewOf, scheduleWords, skippedOf} from "./recurrence.js";
 
 // What a new timer has of the one that it is made from, and the form does not show.
 const CARRIED = ["headers", "retry", "body_base64", "content_type", "on_dead", "on_success", "late", "method"];
@@ -19,11 +20,12 @@ const carriedOf = (timer) => Object.fromEntries(CARRIED.filter((name) => timer[n
 
 async function preview(given, place, signal) {
   if (!given.time || !["cron", "every"].includes(given.kind)) return place.replaceChildren();
-  const parameters = given.kind === "cron" ? {cron: given.time, timezone: given.timezone} : {every: given.time};
+  const schedule = scheduleIn(given);
   try {
-    const {instants} = await get(`/v1/schedule/preview${query({...parameters, n: 5})}`, {signal});
-    patch(place, [h("h2", {}, "It would fire"), h("p", {class: "lead"}, scheduleWords({[given.kind]: given.time, ...parameters})),
-      h("ol", {}, instants.map((at) => h("li", {}, whenIn(at, given.kind === "cron" ? given.timezone || "UTC" : zone))))]);
+    const {instants, skipped} = await get(`/v1/schedule/preview${query(previewOf({...schedule, n: 5}))}`, {signal});
+    const own = given.kind === "cron" || schedule.except || schedule.only ? given.timezone || "UTC" : zone;
+    patch(place, [h("h2", {}, "It would fire"), h("p", {class: "lead"}, scheduleWords(schedule)),
+      h("ol", {}, instants.map((at) => h("li", {}, whenIn(at, own)))), ...skippedOf(skipped)]);
   } catch (error) {
     if (!signal.aborted) patch(place, [h("p", {class: "message"}, error.message)]);
   }
@@ -47,17 +49,23 @@ export async function create({content, parameters, signal}) {
                                      ["cron", "by a cron expression"]]}),
     field("Time", "time", {required: true, placeholder: "30m, 2026-11-20T23:59:59Z, 30 9 * * MON-FRI",
                            value: source.id && "1s"}),
-    field("Time zone", "timezone", {placeholder: "Europe/Berlin; UTC if empty"})),
+    field("Time zone", "timezone", {placeholder: "Europe/Berlin; UTC if empty"}),
+    field("Not on", "except", {placeholder: "SAT-SUN, 2026-12-24, calendar:de"}),
+    field("Only on", "only", {placeholder: "MON-FRI, 2026-12-01/2026-12-31"}),
+    field("In place of a day left out", "on_holiday", {options: [["", "none"], ["next_workday", "the next permitted day"],
+                                                                 ["previous_workday", "the permitted day before"]]}),
+    field("While the one before is not over", "overlap", {options: [["", "it waits"], ["skip", "it is left out"], ["allow", "it begins beside it"]]})),
   h("fieldset", {}, h("legend", {}, "What"),
-    field("Target", "target", {required: true, placeholder: "https://shop.example/recheck, queue:recheck", wide: true,
+    field("Target, or several with blanks between them", "target", {required: true, placeholder: "https://shop.example/recheck queue:recheck billing:/recheck", wide: true,
                                value: targetOf(source)}),
     field("Key", "key", {value: source.key}),
     field("Labels", "labels", {placeholder: "team:checkout, order:42", value: labelsOf(source)}),
     field("Events that end it", "watch", {placeholder: "order:42", value: eventsOf(source)}),
+    field("Flow", "flow_key", {placeholder: "customer-42", maxlength: 128, value: source.flow?.key}), ...limitFields(source.flow),
     field("Payload, JSON", "payload", {rows: 4, wide: true, spellcheck: "false", value: payloadText(source)})),
   may ? h("button", {}, "Make the timer")
       : h("p", {class: "hint"}, "The token may read, not create: it lacks the scope schedule."));
-  const zoneField = made.querySelector("[name=timezone]").parentElement;
+  const fieldOf = (name) => made.elements[name].parentElement;
   const show = () => {
     const given = Object.fromEntries(new FormData(made));
     preview(given, firings, signal);
@@ -68,9 +76,16 @@ export async function create({content, parameters, signal}) {
     }
   };
   let last = 0;
-  zoneField.hidden = true;
+  const fit = () => { // what a kind of schedule does not have is hidden
+    const given = Object.fromEntries(new FormData(made)), isRepeated = ["cron", "every"].includes(given.kind), hasDates = given.except.trim() || given.only.trim();
+    fieldOf("timezone").hidden = given.kind !== "cron" && !(isRepeated && hasDates);
+    for (const name of ["except", "only", "overlap"]) fieldOf(name).hidden = !isRepeated;
+    fieldOf("on_holiday").hidden = !isRepeated || !hasDates;
+    for (const name of ["flow_concurrency", "flow_rate"]) fieldOf(name).hidden = !given.flow_key;
+  };
+  fit();
   made.oninput = () => {
-    zoneField.hidden = made.elements.kind.value !== "cron";
+    fit();
     clearTimeout(last);
     last = setTimeout(show, 250);
   };

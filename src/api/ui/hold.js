@@ -66,6 +66,14 @@ export function queueButtons({name, paused}, done) {
                                   done), "plain"));
 }
 
+/** The button that pauses or resumes a flow. */
+export function flowButtons({key, paused}, done) {
+  const path = `/v1/flows/${encodeURIComponent(key)}`, what = `the flow ${key}`;
+  return paused
+    ? action("Resume", () => resume(path, what, "Its timers start again.", done), "plain")
+    : action("Pause", () => pause(path, what, "None of its timers starts until it is resumed. Those that run go on.", done), "plain");
+}
+
 /** The buttons for a target, whose breakers can be closed when deliveries failed. */
 export function targetButtons({target, paused, failures, paths = []}, done) {
   const path = `/v1/targets/${encodeURIComponent(target)}`, what = `the target ${target}`;

@@ -6,7 +6,7 @@ import {modal} from "./parts.js";
 /** What each key does; those of sections follow g. */
 const KEYS = [["/", "to the search"], ["j, k", "to the next and the previous row"], ["Enter", "opens the row"], ["x", "selects the row"],
               ["n", "a new timer"], ["?", "shows this list"]];
-const SECTIONS = {o: "overview", u: "upcoming", t: "timers", s: "schedules", q: "queues", a: "targets", d: "deliveries", l: "dead", n: "tenants", c: "cluster"};
+const SECTIONS = {o: "overview", u: "upcoming", t: "timers", s: "schedules", k: "calendars", q: "queues", f: "flows", a: "targets", m: "named", d: "deliveries", l: "dead", n: "tenants", c: "cluster"};
 const G_MS = 2000; // for the letter behind g
 
 const isTyped = (target) => target.closest("input:not([type=checkbox]), select, textarea, [contenteditable]");

@@ -11,7 +11,7 @@ import {paged} from "./timers.js";
 const READ_AGAIN_MS = 2000;
 
 /** Shows what `make` returns, and keeps it as it is now. `make` gets what to call after a button has changed something, and the order that the reader chose. */
-async function followed(context, make, following) {
+export async function followed(context, make, following) {
   const place = h("div", {});
   let readings = 0;
   const load = async () => {

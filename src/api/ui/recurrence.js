@@ -1,5 +1,6 @@
 // Schedules in words: "every weekday at 02:30, Europe/Berlin". A form that has no short words is shown as it is.
 
+import {h} from "./element.js";
 import {dateOf} from "./times.js";
 
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -160,11 +161,45 @@ export function everyWords(every) {
   return `every ${parts.map(([count, unit]) => `${count} ${unit}${count === 1 ? "" : "s"}`).join(" ")}`;
 }
 
-/** The schedule of a timer in words, with its zone and its end. */
+/** An entry of `except` or `only` in words; one of another form as it is. */
+function datesWords(entry) {
+  const calendar = /^calendar:(.+)$/.exec(entry);
+  if (calendar) return `calendar ${calendar[1]}`;
+  const days = /^[A-Z]{3}(-[A-Z]{3})?$/i.test(entry) && weekdaysOf(entry);
+  return days?.on?.replace(/^on /, "") ?? entry.replace("/", " to ");
+}
+
+/** On which dates a schedule does not fire, and what becomes of its firings there. */
+function holidayWords({except = [], only = [], on_holiday: move}) {
+  const moved = {next_workday: "moved to the next permitted day", previous_workday: "moved to the permitted day before"}[move];
+  const said = (entries) => listed(entries.flatMap((entry) => datesWords(entry).split(" and ")));
+  return [except.length && `except ${said(except)}`, only.length && `only ${said(only)}`, moved];
+}
+
+const OVERLAPS = {skip: "skipped while the one before is not over", allow: "also while the one before is not over"};
+
+/** The schedule of a timer in words, with its zone, the dates that it leaves out, and its end. */
 export function scheduleWords(schedule) {
-  const {cron, every, timezone, until, count} = schedule;
+  const {cron, every, timezone, until, count, overlap} = schedule;
   if (!cron && !every) return undefined;
   const rule = cron ? cronWords(cron) ?? `by ${cron}` : everyWords(every) ?? `every ${every}`;
-  return [rule, cron && (timezone || "UTC"), count && `${count.toLocaleString("en")} times in all`, until && `until ${dateOf(until, timezone)}`]
+  const dates = holidayWords(schedule);
+  return [rule, (cron || dates.some(Boolean)) && (timezone || "UTC"), ...dates, OVERLAPS[overlap], count && `${count.toLocaleString("en")} times in all`, until && `until ${dateOf(until, timezone)}`]
     .filter(Boolean).join(", ");
+}
+
+/** The parameters of a preview for fields of a schedule, whose lists have commas there. */
+export function previewOf({except, only, ...rest}) {
+  const {cron, every, at, timezone, dst, until, on_holiday: move, after, n} = rest;
+  return {cron, every, at, timezone, dst, until, on_holiday: move, after, n, except: except?.join(), only: only?.join()};
+}
+
+const SKIPPED_SHOWN = 10;
+
+/** The dates that a preview leaves out or moves, and why; nothing if there are none. */
+export function skippedOf(skipped = []) {
+  if (!skipped.length) return [];
+  const more = skipped.length - SKIPPED_SHOWN;
+  return [h("p", {}, "Left out or moved:"), h("ul", {}, skipped.slice(0, SKIPPED_SHOWN).map(({date, reason}) => h("li", {}, `${date}: ${reason}`)),
+    more > 0 ? h("li", {}, `${more.toLocaleString("en")} more`) : "")];
 }

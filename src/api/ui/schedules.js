@@ -1,6 +1,7 @@
 // The timers that repeat: how their last firings ended, what comes next, and what holds them back.
 
 import {curlOf, query} from "./api.js";
+import {targetOf} from "./change.js";
 import {follow} from "./live.js";
 import {curl, dateOf, duration, field, folded, form, h, keyOf, number, when} from "./parts.js";
 import {scheduleWords} from "./recurrence.js";
@@ -46,7 +47,7 @@ const columns = [
   {name: "Next", kind: "time", of: next, order: ""},
   {name: "Last", kind: "short", of: lastOf, order: "last"},
   {name: "Firings", of: dots},
-  {name: "Target", kind: "break", of: ({target}) => target},
+  {name: "Target", kind: "break", of: targetOf},
 ];
 
 /** Tells below the page what the mark says that has the focus or is pointed at. */

@@ -3,10 +3,11 @@
 import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
 import {changed, eventsOf, labelsOf, payloadText, targetOf} from "./change.js";
 import {isOver, lifeLine} from "./life.js";
+import {limitWords} from "./limits.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
 import {action, ask, chip, confirmed, curl, definitions, duration, field, h, idOf, nowMs, number, shortId, table, tell, when} from "./parts.js";
-import {scheduleWords} from "./recurrence.js";
+import {previewOf, scheduleWords, skippedOf} from "./recurrence.js";
 
 /** The stages of a delivery that was late, as parts of a bar. */
 function stages(lateness) {
@@ -94,17 +95,15 @@ function heldBy(timer, {waiting, target}) {
 async function nextFirings(timer, why, signal) {
   const schedule = timer.schedule;
   if (!schedule || !(schedule.cron || schedule.every) || isOver(timer)) return "";
-  const place = (shown) => h("div", {}, h("h2", {}, "Next firings"), shown);
+  const place = (...shown) => h("div", {}, h("h2", {}, "Next firings"), ...shown);
   const reason = heldBy(timer, why);
   const first = timer.state === "paused" ? timer.paused.until : why.next;
   if (reason && !first) return place(h("p", {}, `None while ${reason}.`));
   const isHeld = reason && Date.parse(first) > Math.max(Date.parse(timer.due), nowMs()) + 1000;
-  const given = schedule.cron ? {cron: schedule.cron, timezone: schedule.timezone, dst: schedule.dst}
-                              : {every: schedule.every, at: timer.due};
-  const asked = query({...given, until: schedule.until, after: isHeld ? first : undefined, n: isHeld ? 4 : 5});
-  const {instants} = await get(`/v1/schedule/preview${asked}`, {signal}).catch(() => ({instants: []}));
+  const asked = query(previewOf({...schedule, at: schedule.cron ? undefined : timer.due, after: isHeld ? first : undefined, n: isHeld ? 4 : 5}));
+  const {instants, skipped} = await get(`/v1/schedule/preview${asked}`, {signal}).catch(() => ({instants: []}));
   return place(h("ol", {}, isHeld ? h("li", {}, when(first, schedule.timezone), ` at the earliest: ${reason}`) : [],
-                 instants.map((at) => h("li", {}, when(at, schedule.timezone)))));
+                 instants.map((at) => h("li", {}, when(at, schedule.timezone)))), ...skippedOf(skipped));
 }
 
 /** How a firing ended; one that failed leads to its deliveries. */
@@ -141,6 +140,7 @@ function detailsOf(found) {
   const schedule = found.schedule, zone = schedule?.timezone;
   return definitions([
     ["Target", found.target], ["Due", when(found.due, zone)], ["Rule", schedule ? JSON.stringify(schedule) : ""],
+    ["Flow", found.flow ? h("a", {href: `#/timers${query({flow: found.flow.key})}`}, [found.flow.key, limitWords(found.flow)].filter(Boolean).join(", ")) : ""],
     ["Labels", labelsOf(found)], ["Watches", eventsOf(found)],
     ["Attempts", number(found.attempts)],
     ["Last error", found.last_error && h("a", {class: "bad", href: `#/deliveries${query({timer: found.id, outcome: "failed"})}`}, found.last_error)],

@@ -21,6 +21,7 @@
     X(ui_icon_svg, "icon.svg", "image/svg+xml")             \
     X(ui_api_js, "api.js", UI_SCRIPT)                       \
     X(ui_app_js, "app.js", UI_SCRIPT)                       \
+    X(ui_calendars_js, "calendars.js", UI_SCRIPT)           \
     X(ui_change_js, "change.js", UI_SCRIPT)                 \
     X(ui_chart_js, "chart.js", UI_SCRIPT)                   \
     X(ui_cluster_js, "cluster.js", UI_SCRIPT)               \
@@ -30,12 +31,15 @@
     X(ui_deliveries_js, "deliveries.js", UI_SCRIPT)         \
     X(ui_element_js, "element.js", UI_SCRIPT)               \
     X(ui_exact_js, "exact.js", UI_SCRIPT)                   \
+    X(ui_flows_js, "flows.js", UI_SCRIPT)                   \
     X(ui_hold_js, "hold.js", UI_SCRIPT)                     \
     X(ui_keys_js, "keys.js", UI_SCRIPT)                     \
     X(ui_life_js, "life.js", UI_SCRIPT)                     \
+    X(ui_limits_js, "limits.js", UI_SCRIPT)                 \
     X(ui_live_js, "live.js", UI_SCRIPT)                     \
     X(ui_load_js, "load.js", UI_SCRIPT)                     \
     X(ui_morph_js, "morph.js", UI_SCRIPT)                   \
+    X(ui_named_js, "named.js", UI_SCRIPT)                   \
     X(ui_now_js, "now.js", UI_SCRIPT)                       \
     X(ui_parts_js, "parts.js", UI_SCRIPT)                   \
     X(ui_past_js, "past.js", UI_SCRIPT)                     \
