@@ -287,6 +287,7 @@ class WaysTest(DashboardCase):
         self.see("document.querySelector('dialog')?.innerText.includes('to the search')", "the keys")
         self.browser.run("document.querySelector('dialog input[type=checkbox]').click()")
         self.press("Close")
+        self.see("!document.querySelector('dialog')", "that it is closed")
         self.hit("n")
         self.hit("?")
         self.assertEqual(self.browser.run("[location.hash, !!document.querySelector('dialog')]"), ["#/overview", False])

@@ -107,7 +107,8 @@ function verdict(place, waits, samples, told) {
   const isGood = isReady && lateMs <= LATE_MS;
   const shown = isGood ? "On time" : isReady ? `Late: a due timer waits for ${duration(lateMs)}`
     : `Not ready${told?.reason ? `: ${told.reason}` : ""}`;
-  if (place.textContent !== shown) place.textContent = shown; // a screen reader tells changes only
+  if (place.textContent !== shown) // a screen reader tells changes only
+    place.replaceChildren(isReady && !isGood ? h("a", {class: "bad", href: "#/timers"}, shown) : shown);
   place.className = `value ${isGood ? "good" : "bad"}`;
   patch(waits, (told?.waiting ?? []).map((one) => {
     const link = linkOf(one);
