@@ -13,6 +13,7 @@
 
 #include "engine/engine_core.h"
 #include "engine/fanout.h"
+#include "timer/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -283,10 +284,27 @@ static bool fanout_command_begin(struct engine *engine, const struct entry *entr
     return true;
 }
 
+/* True if the command would make a part repeat, or give it several targets. Its timer would wait
+ * for it forever. */
+static bool fanout_command_spoils(const struct timer *timer, const struct command *command)
+{
+    struct timer_id parent;
+
+    return command->kind == COMMAND_PATCH && !timer_is_final(timer->state) &&
+           fanout_is_part(timer, &parent) &&
+           ((command->patch_fields & PATCH_SCHEDULE &&
+             schedule_recurs(command->patch->texts.schedule)) ||
+            (command->patch_fields & PATCH_TARGET && command->patch->texts.targets.size > 0));
+}
+
 bool fanout_commands_visit(struct engine *engine, struct entry *entry, struct command *command)
 {
     if (command->fanout_.is_own && fanout_command_of(command)->kind == FANOUT_NOTES) {
         fanout_command_apply(engine, entry, fanout_command_of(command));
+        return true;
+    }
+    if (fanout_command_spoils(entry->timer, command)) {
+        commands_reply(engine, command, ERROR_INVALID, NULL);
         return true;
     }
     if (!fanout_is_parent(entry->timer))

@@ -349,6 +349,42 @@ static void test_parts_are_counted_and_never_refused(void **state)
     fixture_deinit(&fixture);
 }
 
+/* A part stays one delivery, or its timer would wait for it forever. */
+/* proves: targets-over */
+static void test_a_part_stays_one_delivery(void **state)
+{
+    static const struct {
+        enum timer_patch_field field;
+        struct timer_texts texts;
+    } changes[] = {
+        {PATCH_SCHEDULE,
+         {.target = BYTES("http://b.example/"), .schedule = BYTES("{\"every\":\"10s\"}")}},
+        {PATCH_TARGET, {.target = BYTES("log:a"), .targets = BYTES("log:a\nlog:b\n")}},
+    };
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    fixture_advance_to(&fixture, 1000);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_FAILED);
+    const struct timer_id part = fanout_test_part(&fixture, &id, 1);
+    for (size_t i = 0; i < 2; i++) {
+        struct command command = {.kind = COMMAND_PATCH,
+                                  .id = part,
+                                  .patch_fields = changes[i].field,
+                                  .patch = timer_alloc(&changes[i].texts)};
+
+        fixture_command(&fixture, &command);
+        assert_int_equal(command.error, ERROR_INVALID);
+        fixture_carry_out(&fixture);
+    }
+    fixture_advance_to(&fixture, 10000);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    assert_int_equal(fanout_test_state(&fixture, &id, "fff"), TIMER_FIRED);
+    fixture_deinit(&fixture);
+}
+
 /* A failed write of the timer and its parts is repeated whole. */
 /* proves: targets-crash */
 static void test_parts_are_made_in_one_batch(void **state)
@@ -587,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_a_lost_note_is_found),
         cmocka_unit_test(test_the_feed_tells_of_parts),
         cmocka_unit_test(test_parts_are_counted_and_never_refused),
+        cmocka_unit_test(test_a_part_stays_one_delivery),
         cmocka_unit_test(test_parts_are_made_in_one_batch),
         cmocka_unit_test(test_a_firing_does_not_wait_for_the_one_before),
         cmocka_unit_test(test_a_backfill_keeps_its_pace),

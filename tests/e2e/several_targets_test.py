@@ -154,6 +154,12 @@ class SeveralTargetsTest(daemon_case.DaemonCase):
         self.assertEqual([target["target"] for target in changed["targets"]], ["queue:c"])
         single = self.call(200, "PATCH", f"/v1/timers/{sixteen['id']}", {"target": "queue:d"})[1]
         self.assertEqual((single["target"], "targets" in single), ("queue:d", False))
+        timer = self.make("queue:x", "queue:y")
+        self.await_states(timer, "delivering", "delivering")
+        parts = self.get(timer)[2]["targets"]
+        for change in {"every": "1h"}, {"cron": "0 9 * * *"}, {"targets": ["queue:a", "queue:b"]}:
+            self.call(422, "PATCH", f"/v1/timers/{parts[0]['id']}", change)
+        self.call(200, "PATCH", f"/v1/timers/{parts[0]['id']}", {"target": "queue:z"})
         escaped = self.daemon.call("POST", "/v1/timers", '{"after": "1h", "targets": ["queue:\\u0061", "queue\\u003ab"]}')
         self.assertEqual([target["target"] for target in escaped[2]["targets"]], ["queue:a", "queue:b"])
 
