@@ -388,7 +388,7 @@ static void test_missed_firings_do_not_pile_up(void **state)
 
 /* At the limit of live timers a firing waits for the one before. */
 /* proves: overlap-limit */
-static void test_at_the_limit_firings_wait(void **state)
+static void test_at_the_limit_of_overlap_firings_wait(void **state)
 {
     struct engine_fixture fixture;
 
@@ -540,7 +540,7 @@ int main(void)
         cmocka_unit_test(test_firings_wait_without_the_field),
         cmocka_unit_test(test_firings_begin_beside_each_other),
         cmocka_unit_test(test_missed_firings_do_not_pile_up),
-        cmocka_unit_test(test_at_the_limit_firings_wait),
+        cmocka_unit_test(test_at_the_limit_of_overlap_firings_wait),
         cmocka_unit_test(test_a_backfill_keeps_its_pace),
         cmocka_unit_test(test_a_backfill_goes_on_after_a_failure),
         cmocka_unit_test(test_a_backfill_whose_firings_overlap),
