@@ -455,7 +455,7 @@ static void test_a_firing_does_not_wait_for_the_one_before(void **state)
 /* A backfill keeps its pace with several targets: its next firing waits for the parts of the one
  * before, also in the next engine, and each part has its mark. */
 /* proves: backfill-order, backfill-rate, backfill-mark, backfill-progress */
-static void test_a_backfill_keeps_its_pace(void **state)
+static void test_a_backfill_waits_for_its_parts(void **state)
 {
     struct engine_fixture fixture;
     struct backfill backfill;
@@ -504,7 +504,7 @@ static void test_a_backfill_keeps_its_pace(void **state)
 
 /* At the limit of live timers the next firing waits for the parts of the one before. */
 /* proves: targets-counted */
-static void test_at_the_limit_firings_wait(void **state)
+static void test_at_the_limit_firings_wait_for_parts(void **state)
 {
     struct engine_fixture fixture;
 
@@ -626,8 +626,8 @@ int main(void)
         cmocka_unit_test(test_a_part_stays_one_delivery),
         cmocka_unit_test(test_parts_are_made_in_one_batch),
         cmocka_unit_test(test_a_firing_does_not_wait_for_the_one_before),
-        cmocka_unit_test(test_a_backfill_keeps_its_pace),
-        cmocka_unit_test(test_at_the_limit_firings_wait),
+        cmocka_unit_test(test_a_backfill_waits_for_its_parts),
+        cmocka_unit_test(test_at_the_limit_firings_wait_for_parts),
         cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_texts),
     };
