@@ -155,7 +155,7 @@ export async function named({content, signal}) {
         {name: "Changed", kind: "time", of: ({changed}) => when(changed)},
         may && {name: "Do", of: (target) => h("div", {class: "buttons"}, action("Change", () => define(target, names, done), "plain"),
           target.signing ? action("Rotate", () => rotate(target, done), "plain") : "", action("Delete", () => remove(target, done), "danger"))},
-      ], rows, {empty: "none. A target NAME:/PATH of a timer is one"}), curl(curlOf("GET", "/v1/named-targets"))]);
+      ], rows, {empty: "none. Timers name one as NAME:/PATH"}), curl(curlOf("GET", "/v1/named-targets"))]);
   }
   async function done(told) {
     await load();
