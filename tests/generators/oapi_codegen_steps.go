@@ -30,7 +30,7 @@ func main() {
 	check(err == nil, err)
 
 	made, err := client.CreateTimerWithResponse(ctx, nil, tickwheel.TimerCreate{
-		After: of("1h"), Target: "queue:" + queue, Key: &queue, Payload: map[string]int{"order": 42},
+		After: of("1h"), Target: of("queue:" + queue), Key: &queue, Payload: map[string]int{"order": 42},
 		Labels: &map[string]string{"queue": queue}, Retry: &tickwheel.RetryPolicy{MaxAttempts: of(3)}})
 	check(err == nil && made.JSON201 != nil, made)
 	timer := made.JSON201
@@ -53,7 +53,7 @@ func main() {
 	check(err == nil && gone.ApplicationproblemJSON410.Timer.State == "cancelled", gone)
 
 	_, err = client.CreateTimerWithResponse(ctx, nil, tickwheel.TimerCreate{
-		At: of(time.Now()), Target: "queue:" + queue, Payload: map[string]int{"order": 43}})
+		At: of(time.Now()), Target: of("queue:" + queue), Payload: map[string]int{"order": 43}})
 	check(err == nil, err)
 	leased, err := client.LeaseItemsWithResponse(ctx, queue, tickwheel.QueueLease{Wait: of("10s"), Lease: of("1m")})
 	check(err == nil && len(leased.JSON200.Items) == 1, leased)

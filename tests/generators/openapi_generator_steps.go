@@ -23,7 +23,8 @@ func main() {
 	client := tickwheel.NewAPIClient(settings)
 	ctx := context.WithValue(context.Background(), tickwheel.ContextAccessToken, token)
 
-	wanted := tickwheel.NewTimerCreate("queue:" + queue)
+	wanted := tickwheel.NewTimerCreate()
+	wanted.SetTarget("queue:" + queue)
 	wanted.SetAfter("1h")
 	wanted.SetKey(queue)
 	wanted.SetPayload(map[string]any{"order": 42})
@@ -51,7 +52,8 @@ func main() {
 	_, answer, err = client.TimersAPI.GetTimer(ctx, made.Id).Execute()
 	check(err != nil && answer.StatusCode == 410, answer)
 
-	now := tickwheel.NewTimerCreate("queue:" + queue)
+	now := tickwheel.NewTimerCreate()
+	now.SetTarget("queue:" + queue)
 	now.SetAt(time.Now())
 	now.SetPayload(map[string]any{"order": 43})
 	_, _, err = client.TimersAPI.CreateTimer(ctx).TimerCreate(*now).Execute()
