@@ -44,7 +44,7 @@ public class Steps {
         check(changed.getVersion() == 2 && changed.getDue().isAfter(made.getDue()), changed);
         refused(412, () -> timers.patchTimer(made.getId(), patch, "\"1\""));
 
-        TimerPage page = timers.listTimers(null, null, null, List.of("queue:" + queue), null, null, null, 10, null);
+        TimerPage page = timers.listTimers(null, null, null, List.of("queue:" + queue), null, null, null, null, null, 10, null);
         check(page.getTimers().size() == 1 && page.getNext() == null, page);
 
         check(timers.deleteTimer(made.getId(), null).getState() == TimerState.CANCELLED, made);

@@ -82,7 +82,7 @@ class GeneratorsTest(TokensCase):
         # Lines of JSON are no content type that it knows.
         with open(self.path("config.yaml"), "w", encoding="utf-8") as file:
             file.write("content_type_overrides:\n  application/x-ndjson: application/octet-stream\n"
-                       "  application/jsonl: application/octet-stream\npackage_name_override: tickwheel_client\n"
+                       "  application/jsonl: application/octet-stream\n  text/calendar: application/octet-stream\npackage_name_override: tickwheel_client\n"
                        "post_hooks: []\n")
         self.run_in(self.folder, os.path.join(programs, "openapi-python-client"), "generate", "--path", self.document,
                     "--config", "config.yaml", "--output-path", "tickwheel_client", "--meta", "none", "--fail-on-warning")
@@ -115,7 +115,8 @@ class GeneratorsTest(TokensCase):
 
     # proves: openapi-generators
     def test_openapi_generator_java(self):
-        libraries = self.openapi_generator("java", "--library", "native", "--additional-properties=openApiNullable=false")
+        libraries = self.openapi_generator("java", "--library", "native", "--additional-properties=openApiNullable=false,"
+                                           "containerDefaultToNull=true")
         sources = [os.path.join(folder, name) for folder, _, names in os.walk(self.path("client/src/main"))
                    for name in names if name.endswith(".java")]
         path = os.path.join(libraries, "*")
