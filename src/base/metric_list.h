@@ -265,30 +265,30 @@
       "From the first byte of a request to its answer.")
 
 /* Values computed when /metrics is read: X(ID, kind, name, names of labels, help). */
-#define METRIC_FOUND_LIST(X)                                                                      \
-    X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",                    \
-      "Requests answered, by route and class of status.")                                         \
-    X(QUEUE_READY, GAUGE, "tickwheel_queue_ready", "tenant, queue",                               \
-      "Items in memory that wait for a worker, by queue; (others): of the queues without a row.") \
-    X(QUEUE_OLDEST, GAUGE, "tickwheel_queue_oldest_seconds", "tenant, queue",                     \
-      "Lateness of the first such item; 0 if none waits.")                                        \
-    X(TENANT_READY, GAUGE, "tickwheel_tenant_ready", "tenant",                                    \
-      "Webhooks and items in memory that wait, by tenant; (others): of the tenants without a "    \
-      "row.")                                                                                     \
-    X(TENANT_OLDEST, GAUGE, "tickwheel_tenant_oldest_seconds", "tenant",                          \
-      "Lateness of the first of them; 0 if none waits.")                                          \
-    X(START_TIME, GAUGE, "process_start_time_seconds", "",                                        \
-      "Unix time at which the process began.")                                                    \
-    X(CPU, COUNTER, "process_cpu_seconds_total", "", "Processor time of the process.")            \
-    X(RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "", "Resident memory.")            \
-    X(OPEN_FILES, GAUGE, "process_open_fds", "", "Open files and sockets.")                       \
-    X(FILES_MAX, GAUGE, "process_max_fds", "", "Limit of open files and sockets.")                \
-    X(BUILD_INFO, INFO, "tickwheel_build_info", "version", "The version that runs; always 1.")    \
-    X(TZDATA_INFO, INFO, "tickwheel_tzdata_info", "version",                                      \
-      "The version of the tz database of the machine; always 1.")                                 \
-    X(ZONES_MISSING, GAUGE, "tickwheel_zone_missing", "zone",                                     \
+#define METRIC_FOUND_LIST(X)                                                                       \
+    X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",                     \
+      "Requests answered, by route and class of status.")                                          \
+    X(QUEUE_READY, GAUGE, "tickwheel_queue_ready", "tenant, queue",                                \
+      "Items in memory that wait for a worker, by queue; (others): of the queues without a row.")  \
+    X(QUEUE_OLDEST, GAUGE, "tickwheel_queue_oldest_seconds", "tenant, queue",                      \
+      "Lateness of the first such item; 0 if none waits.")                                         \
+    X(TENANT_READY, GAUGE, "tickwheel_tenant_ready", "tenant",                                     \
+      "Webhooks and items in memory that wait, by tenant; (others): of the tenants without a "     \
+      "row.")                                                                                      \
+    X(TENANT_OLDEST, GAUGE, "tickwheel_tenant_oldest_seconds", "tenant",                           \
+      "Lateness of the first of them; 0 if none waits.")                                           \
+    X(START_TIME, GAUGE, "process_start_time_seconds", "",                                         \
+      "Unix time at which the process began.")                                                     \
+    X(CPU, COUNTER, "process_cpu_seconds_total", "", "Processor time of the process.")             \
+    X(RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "", "Resident memory.")             \
+    X(OPEN_FILES, GAUGE, "process_open_fds", "", "Open files and sockets.")                        \
+    X(FILES_MAX, GAUGE, "process_max_fds", "", "Limit of open files and sockets.")                 \
+    X(BUILD_INFO, INFO, "tickwheel_build_info", "version", "The version that runs; always 1.")     \
+    X(TZDATA_INFO, INFO, "tickwheel_tzdata_info", "version",                                       \
+      "The version of the tz database of the machine; always 1.")                                  \
+    X(ZONES_MISSING, GAUGE, "tickwheel_zone_missing", "zone",                                      \
       "1 for each time zone that timers need and that is not on the machine: their firings wait.") \
-    X(CALENDARS_MISSING, GAUGE, "tickwheel_calendar_missing", "calendar",                         \
+    X(CALENDARS_MISSING, GAUGE, "tickwheel_calendar_missing", "calendar",                          \
       "1 for each calendar that timers need and that is missing: their firings wait.")
 
 #endif

@@ -139,9 +139,8 @@ enum error_code jwt_keys_parse(struct bytes pem, struct jwt_keys **ret_keys,
                                struct error *ret_error)
 {
     struct jwt_keys *keys = calloc(1, sizeof(*keys));
-    BIO *source = pem.size > INT32_MAX
-                      ? NULL
-                      : BIO_new_mem_buf(pem.size > 0 ? pem.data : "", (int)pem.size);
+    BIO *source =
+        pem.size > INT32_MAX ? NULL : BIO_new_mem_buf(pem.size > 0 ? pem.data : "", (int)pem.size);
     enum error_code code = ERROR_NO_MEMORY;
 
     if (keys && source)

@@ -21,8 +21,7 @@ static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, ui
     return hash;
 }
 
-uint64_t dispatch_name_pulled(const struct engine *engine, struct bytes queue,
-                                    unsigned priority)
+uint64_t dispatch_name_pulled(const struct engine *engine, struct bytes queue, unsigned priority)
 {
     assert(priority < QUEUE_PRIORITY_COUNT);
     assert(queue.size > 0 && queue.size <= QUEUE_FULL_NAME_SIZE_MAX);

@@ -11,9 +11,8 @@ void engine_tell_waiting(const struct engine *engine,
     size_t cursor = 0;
 
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
-        if (queue->count == 0 ||
-            (queue->kind != DISPATCH_WEBHOOK && queue->kind != DISPATCH_PULLED &&
-             queue->kind != DISPATCH_LANE))
+        if (queue->count == 0 || (queue->kind != DISPATCH_WEBHOOK &&
+                                  queue->kind != DISPATCH_PULLED && queue->kind != DISPATCH_LANE))
             continue;
         const struct timer *first = dispatch_first(queue)->timer;
         const struct engine_waiting waiting = {

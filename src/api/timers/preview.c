@@ -33,9 +33,9 @@ enum {
     PREVIEW_ONLY,
 };
 
-static const char *const preview_parameters[] = {"n",     "after", "every",    "at", "count",
-                                                 "until", "cron",  "timezone", "dst",
-                                                 "on_holiday", "except", "only"};
+static const char *const preview_parameters[] = {"n",     "after",      "every",  "at",
+                                                 "count", "until",      "cron",   "timezone",
+                                                 "dst",   "on_holiday", "except", "only"};
 
 /* Adds a member of the create; a numeric text becomes a number. */
 static void preview_add_member(struct preview *preview, const char *name, struct bytes value)
@@ -132,8 +132,8 @@ static struct wall preview_leave_day(const struct recurrence *recurrence, struct
     static const uint64_t steps_ms[] = {12 * 3600000, 4 * 3600000, 3600000, 60000};
 
     for (size_t i = 0; i < sizeof(steps_ms) / sizeof(steps_ms[0]); i++)
-        for (struct wall next = wall_add(at, steps_ms[i]);
-             recurrence_day(recurrence, next) == day; next = wall_add(at, steps_ms[i]))
+        for (struct wall next = wall_add(at, steps_ms[i]); recurrence_day(recurrence, next) == day;
+             next = wall_add(at, steps_ms[i]))
             at = next;
     return at;
 }
