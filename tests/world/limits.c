@@ -31,6 +31,16 @@ static bool is_share_used_up(const struct world *world, const struct sim_partiti
     return partition->out - partition->out_pulled >= max - max / 8;
 }
 
+/* Returns an upper bound of the size of one row: of its creation, of the runs that it collects, of
+ * its patches, and of its error. */
+static uint64_t row_bytes_max(const struct world *world)
+{
+    const uint64_t asked = world->clients.created_bytes_max + world->clients.patch_bytes_max + 100;
+    const uint64_t any = 1000 + world->plan.text_bytes_max + RUNS_BYTES_MAX;
+
+    return asked < any ? asked : any;
+}
+
 /* True if timers that wait now may wait long: a dispatch queue or the whole engine is full, or
  * memory is short. */
 static bool is_hindered(const struct world *world, const struct sim_partition *partition,
@@ -53,6 +63,10 @@ static bool is_hindered(const struct world *world, const struct sim_partition *p
     if (partition->out_pulled >= options->pulled_max ||
         partition->out_pulled >= world->plan.pulled_max)
         return true;
+    /* leased items share the memory that leases.c has for them; one item always fits */
+    if (partition->out_pulled > 0 &&
+        options->near_bytes_max / 8 < (partition->out_pulled + 1) * row_bytes_max(world))
+        return true;
     return partition->out >= options->inflight_max || is_share_used_up(world, partition) ||
            stats->near_bytes > options->near_bytes_max / 2;
 }
@@ -69,16 +83,6 @@ static void check_pending(struct world *world, const struct sim_partition *parti
     if (stats->pending > live + damaged || stats->pending + damaged < live)
         world_fail(world, 0, "pending is counted", "the engine counts %llu timers, there are %llu",
                    U64(stats->pending), U64(live));
-}
-
-/* Returns an upper bound of the size of one row: of its creation, of the runs that it collects, of
- * its patches, and of its error. */
-static uint64_t row_bytes_max(const struct world *world)
-{
-    const uint64_t asked = world->clients.created_bytes_max + world->clients.patch_bytes_max + 100;
-    const uint64_t any = 1000 + world->plan.text_bytes_max + RUNS_BYTES_MAX;
-
-    return asked < any ? asked : any;
 }
 
 void judge_stats(struct world *world, struct sim_partition *partition)
