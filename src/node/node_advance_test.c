@@ -161,6 +161,20 @@ static struct node_advance_request advance_to(struct advance_test *test, struct 
     return asked.request;
 }
 
+/* Likewise, however long it takes: a request ends early on a slow machine. */
+static struct node_advance_request advance_all_to(struct advance_test *test, struct wall to)
+{
+    struct node_advance_request answer = advance_to(test, to);
+
+    while (!answer.result && !answer.is_done) {
+        const uint64_t fired = answer.counts.fired;
+
+        answer = advance_to(test, to);
+        answer.counts.fired += fired;
+    }
+    return answer;
+}
+
 /* Two rounds are needed: with one, a message on its way is missed, and the next firing would begin
  * before the one before has ended. */
 static void no_instant_is_left_while_a_message_is_under_way(void **state)
@@ -169,8 +183,8 @@ static void no_instant_is_left_while_a_message_is_under_way(void **state)
     const uint64_t start = wall_now().ms;
 
     (void)state;
-    const struct node_advance_request answer = advance_to(test, (struct wall){start + 60000 * 500});
-    assert_true(answer.is_done);
+    const struct node_advance_request answer =
+        advance_all_to(test, (struct wall){start + 60000 * 500});
     assert_int_equal(answer.result, ERROR_NONE);
     assert_int_equal(answer.now.ms, start + 60000 * 500);
     assert_int_equal(answer.counts.fired, 500);
