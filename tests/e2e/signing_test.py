@@ -210,9 +210,9 @@ class NamedSigningTest(NamedCase):
                               ("#/overlap", {"signing": SHOP_NEXT, "overlap": "x"}),
                               ("#/overlap", {"signing": SHOP_NEXT, "overlap": 5}),
                               ("#/overlap", {"signing": SHOP_NEXT, "overlap": "30d1ms"}),
-                              ("", {"signing": SHOP_NEXT, "more": 1})):
+                              ("#/more", {"signing": SHOP_NEXT, "more": 1})):
             problem = self.rotate(422, **body)[1]
-            self.assertEqual([each["pointer"] for each in problem.get("errors", [{"pointer": ""}])], [pointer], problem)
+            self.assertEqual([each["pointer"] for each in problem["errors"]], [pointer], problem)
         self.define(422, signing_before=SHOP_NEXT)
         self.assertEqual(self.signers(), [SHOP])
         self.rotate(signing=SHOP_NEXT, overlap="30d")
