@@ -23,7 +23,7 @@ import harness
 import python_tools
 
 VERSION = "4.32.5"
-EXAMPLES = os.environ.get("TEST_EXAMPLES", "40")
+EXAMPLES = os.environ.get("TEST_EXAMPLES", "25")
 
 
 class OpenapiTest(unittest.TestCase):
@@ -39,7 +39,7 @@ class OpenapiTest(unittest.TestCase):
         data = tempfile.mkdtemp(prefix="tickwheel-openapi-")
         self.addCleanup(shutil.rmtree, data)
         token, line = subprocess.run(
-            [harness.find("tickwheeld"), "--make-token", "test", "schedule,read,admin"],
+            [harness.find("tickwheeld"), "--make-token", "test", "schedule,read,admin,payload"],
             capture_output=True, text=True, check=True).stdout.splitlines()
         with open(os.path.join(data, "tokens"), "w", encoding="utf-8") as file:
             file.write(line + "\n")
