@@ -37,7 +37,8 @@ static enum error_code texts_need_scratch(struct timer_parse *parse)
 static void texts_scratch_put(struct timer_scratch *scratch, const void *data, size_t size)
 {
     assert(size <= scratch->capacity - scratch->size);
-    memcpy(scratch->data + scratch->size, data, size);
+    if (size > 0)
+        memcpy(scratch->data + scratch->size, data, size);
     scratch->size += size;
 }
 
