@@ -29,7 +29,8 @@ static bool target_has_scheme(struct bytes text, enum target_kind kind)
 {
     const struct bytes scheme = target_rows[kind].scheme;
 
-    return text.size >= scheme.size && strncasecmp(text.data, scheme.data, scheme.size) == 0;
+    return scheme.size == 0 ||
+           (text.size >= scheme.size && strncasecmp(text.data, scheme.data, scheme.size) == 0);
 }
 
 /* Returns an error if the scheme has capitals, except for http and https (RFC 3986, 3.1). */
