@@ -167,12 +167,12 @@ class AnswersTest(AnswersCase):
     def test_kill_while_it_waits(self):
         """It waits on: no second webhook before its time, and the URL works after the restart. A stop does not wait."""
         first, path = self.make()
-        second, other = self.make(ack_timeout="3s", retry={"base": "1ms", "cap": "1ms"})
+        second, other = self.make(ack_timeout="5s", retry={"base": "1ms", "cap": "1ms"})
         self.restart()
         self.assertEqual((self.state(first), self.state(second)), ("delivering", "delivering"))
         self.await_wait(second, 3)  # its time came after the restart
-        self.assertEqual([each["webhook-id"].split("-")[0] for each in self.late.came],
-                         [first["id"], second["id"], second["id"]])
+        came = [each["webhook-id"].split("-")[0] for each in self.late.came]
+        self.assertEqual((came[:2], set(came[2:])), ([first["id"], second["id"]], {second["id"]}))
         self.say(path, "ack")
         self.restart()
         self.assertEqual(self.state(first), "fired")
