@@ -112,7 +112,9 @@ struct survey {
 
 static inline struct bytes survey_name(const struct survey *survey, const struct survey_row *row)
 {
-    return (struct bytes){survey->names.data + row->name_at, row->name_size};
+    const char *names = survey->names.data;
+
+    return (struct bytes){names ? names + row->name_at : NULL, row->name_size};
 }
 
 /* Adds an empty row. Returns NULL if the maximum is reached, or if out of memory, in which case
@@ -152,7 +154,9 @@ bool survey_get_held(struct bytes name, struct survey_held *ret_held);
 static inline struct bytes survey_origin(const struct survey *survey,
                                          const struct survey_failure *failure)
 {
-    return (struct bytes){survey->names.data + failure->at, failure->origin_size};
+    const char *names = survey->names.data;
+
+    return (struct bytes){names ? names + failure->at : NULL, failure->origin_size};
 }
 
 static inline struct bytes survey_path(const struct survey *survey,
