@@ -182,18 +182,18 @@ class OverlapTest(daemon_case.DaemonCase):
 
     # proves: overlap-allow
     def test_a_lease_does_not_hold_up_the_next(self):
-        timer = self.create(target="queue:work", every="300ms", overlap="allow")
+        timer = self.create(target="queue:jobs", every="300ms", overlap="allow")
         items = []
 
         def lease():
-            items.extend(self.call(200, "POST", "/v1/queues/work/lease", {"max": 1, "lease": "1h", "wait": "2s"})[1]["items"])
+            items.extend(self.call(200, "POST", "/v1/queues/jobs/lease", {"max": 1, "lease": "1h", "wait": "2s"})[1]["items"])
             return len(items) >= 3
 
         harness.wait_until(lease, 20, "three leases at a time")
         self.assertEqual(len({item["id"] for item in items}), 3)
         self.assertEqual(len({item["due"] for item in items}), 3)
         self.call(200, "DELETE", f"/v1/timers/{timer['id']}")
-        self.call(200, "POST", "/v1/queues/work/ack", {"receipts": [item["receipt"] for item in items]})
+        self.call(200, "POST", "/v1/queues/jobs/ack", {"receipts": [item["receipt"] for item in items]})
 
     # proves: retry-until
     def test_retries_end_with_the_next_firing(self):

@@ -204,6 +204,8 @@ static enum error_code restore_read_run(struct timer_parse *parse, struct run *r
         return code ? code : timer_parse_not_json(parse);
     if (!has_planned)
         return timer_parse_invalid(parse, "#/runs", "A run lacks `planned`");
+    if (!run->started.ms)
+        run->duration_ms = 0; /* a run that did not begin took no time, and none is shown */
     if (run->outcome == RUN_SKIPPED && (!has_until || !run->count))
         return timer_parse_invalid(parse, "#/runs", "A skipped run lacks `count` or `until`");
     return ERROR_NONE;

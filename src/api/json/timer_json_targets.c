@@ -95,6 +95,9 @@ static enum error_code targets_read_shown(struct timer_parse *parse, size_t i)
     }
     if (code || json_error(&parse->reader))
         return code ? code : timer_parse_not_json(parse);
+    struct fanout_part *part = &parse->restored->fanout.parts[i];
+    if (part->state == FANOUT_UNMADE || part->state == FANOUT_OPEN)
+        part->attempts = 0; /* its part is made again, and begins anew */
     return has_target ? ERROR_NONE
                       : timer_parse_invalid(parse, "#/targets", "A target lacks `target`");
 }
