@@ -98,9 +98,9 @@ function(tw_choose name source)
 endfunction()
 
 # A test program: goes by its file's name, is run by ctest under the same name. In an x_fault_test.c
-# memory runs out when it says so (tests/support/scarce.h).
+# memory runs out when it says so (tests/support/scarce.h). UNDER: a command that runs it, with a server beside it.
 function(tw_test source)
-    cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+    cmake_parse_arguments(ARG "" "" "DEPS;UNDER" ${ARGN})
     tw_name(${source} name)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags PkgConfig::CMOCKA m)
@@ -110,7 +110,7 @@ function(tw_test source)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support)
     # Where the sources lie, for a test that compares them with what the code makes.
     target_compile_definitions(${name} PRIVATE TW_SOURCE_FOLDER="${CMAKE_SOURCE_DIR}")
-    add_test(NAME ${name} COMMAND ${name})
+    add_test(NAME ${name} COMMAND ${ARG_UNDER} $<TARGET_FILE:${name}>)
     set_tests_properties(${name} PROPERTIES TIMEOUT 600)
     tw_check(${name})
     tw_choose(${name} ${source})

@@ -1,17 +1,16 @@
 """The servers that the service is measured beside, each on a free port with a folder of its own."""
 
 import os
-import pwd
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "tests", "support"))
 import broker_servers
 import harness
+import postgres_servers
 
 
 class Beanstalkd(harness.Program):
@@ -91,56 +90,17 @@ location / {{ default_type application/json; return 201 '{{"id":"06gvnv4rh000000
         self.until_open()
 
 
-class Postgres(Own):
-    """A cluster of its own with a table of timers, which has an index on the due time. It refuses to run as root."""
+class Postgres(postgres_servers.Postgres):
+    """A server with a table of timers, which has an index on the due time."""
 
     TABLE = ("CREATE TABLE timers (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, due bigint NOT NULL, "
              "target text NOT NULL, payload text NOT NULL); CREATE INDEX ON timers (due);")
 
-    @staticmethod
-    def programs():
-        """The folder of the newest version that is installed; None: there is none."""
-        versions = "/usr/lib/postgresql"
-        found = sorted(os.listdir(versions), key=int) if os.path.isdir(versions) else []
-        return os.path.join(versions, found[-1], "bin") if found else None
+    programs = staticmethod(postgres_servers.programs)
 
     def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="tickwheel-postgresql-")
-        self.port = broker_servers.free_port()
-        os.chmod(self.folder, 0o755)
-        if os.geteuid() == 0:
-            os.chown(self.folder, pwd.getpwnam("postgres").pw_uid, -1)
-        self.run("initdb", "-D", f"{self.folder}/data", "-A", "trust", "-U", "postgres")
-        super().__init__("PostgreSQL", [
-            f"{self.programs()}/postgres", "-D", f"{self.folder}/data", "-k", self.folder, "-p", str(self.port),
-            "-c", "listen_addresses=127.0.0.1", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB"], self.enter)
-        self.until_open()
+        super().__init__(["shared_buffers=256MB", "max_wal_size=4GB"])
 
-        def answers():
-            try:
-                self.run("psql", "-c", "SELECT 1", *self.address())
-                return True
-            except subprocess.CalledProcessError:
-                return False
-        harness.wait_until(answers, 60, "PostgreSQL")
-        self.run("psql", "-c", self.TABLE, *self.address())
-
-    def address(self):
-        return "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-q"
-
-    @staticmethod
-    def enter():
-        os.chdir("/")
-        if os.geteuid() == 0:
-            user = pwd.getpwnam("postgres")
-            os.setgroups([])
-            os.setgid(user.pw_gid)
-            os.setuid(user.pw_uid)
-
-    def run(self, program, *arguments):
-        subprocess.run([f"{self.programs()}/{program}", *arguments], check=True, capture_output=True,
-                       preexec_fn=self.enter, timeout=120)
-
-    def signal(self, number, seconds=60):
-        # SIGTERM waits for the clients to leave.
-        return super().signal(signal.SIGINT if number == signal.SIGTERM else number, seconds)
+    def start(self, seconds=60):
+        super().start(seconds)
+        self.ask(self.TABLE)

@@ -88,7 +88,7 @@ class Dependencies(unittest.TestCase):
         self.write("installed", [])
         self.assertEqual(self.run_script("test").returncode, 0)
         disabled = {line.split()[-1] for line in self.read("log") if line.startswith("systemctl") and "disable" in line}
-        self.assertEqual(disabled, {"prometheus.service", "redis-server.service", "collect.timer"})
+        self.assertEqual(disabled, {"prometheus.service", "redis-server.service", "postgresql.service", "collect.timer"})
 
     def test_a_failed_install_leaves_nothing_enabled(self):
         self.write("installed", [])

@@ -390,7 +390,8 @@ def headers_alone(root):
             flags = ["-std=c11", "-pedantic", "-Ilib/include"]
             flags += ["-D_GNU_SOURCE"] if path.endswith("/uv.h") else []  # libuv's header needs it
         elif path.startswith("src/"):
-            flags = ["-std=c11", "-D_GNU_SOURCE", "-Isrc", "-Ilib/include", "-Itests/support"]
+            flags = ["-std=c11", "-D_GNU_SOURCE", "-Isrc", "-Ilib/include", "-Itests/support",
+                     "-I/usr/include/postgresql"]  # where Debian puts libpq's header
         else:
             continue
         done = subprocess.run(

@@ -1,0 +1,256 @@
+"""Real PostgreSQL servers for tests and benchmarks: each on a free port of loopback, with a folder of its own, ended by its
+process id.
+
+    with Postgres() as primary, primary.standby() as standby:
+        primary.ask("SELECT 1")
+        primary.stop(signal.SIGKILL)
+        standby.promote()
+
+As a program it runs a command with a server beside it, whose URI is in the variable POSTGRES_URI; without PostgreSQL the
+command runs without that variable:
+
+    postgres_servers.py COMMAND...
+
+POSTGRES_BIN names the folder of the programs of another version than Debian's.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+import broker_servers
+import harness
+
+USER = "tickwheel"  # owns the database and is no superuser
+
+
+def programs():
+    """The folder of the newest version that is installed, or that POSTGRES_BIN names; None if there is none."""
+    if os.environ.get("POSTGRES_BIN"):
+        return os.environ["POSTGRES_BIN"]
+    versions = "/usr/lib/postgresql"
+    found = sorted(os.listdir(versions), key=int) if os.path.isdir(versions) else []
+    return os.path.join(versions, found[-1], "bin") if found else None
+
+
+def missing():
+    if not programs():
+        return "PostgreSQL is not installed"
+    if os.geteuid() == 0 and not any(user.pw_name == "postgres" for user in pwd.getpwall()):
+        return "PostgreSQL refuses root, and there is no user postgres"
+    return None
+
+
+def leave_root():
+    """The servers refuse to run as root."""
+    os.chdir("/")
+    if os.geteuid() == 0:
+        user = pwd.getpwnam("postgres")
+        os.setgroups([])
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+
+
+def give(path):
+    if os.geteuid() == 0:
+        user = pwd.getpwnam("postgres")
+        os.chown(path, user.pw_uid, user.pw_gid)
+
+
+def run(program, *arguments, seconds=120, **more):
+    done = subprocess.run([f"{programs()}/{program}", *arguments], capture_output=True, text=True,
+                          preexec_fn=leave_root, timeout=seconds, stdin=subprocess.DEVNULL, **more)
+    if done.returncode:
+        raise RuntimeError(f"{program} ended with {done.returncode}: {done.stderr}{done.stdout}")
+    return done.stdout
+
+
+class Postgres(broker_servers.Server):
+    """A server with a database of an ordinary user. The superuser is `postgres`."""
+
+    kind = "postgresql"
+    missing = staticmethod(missing)
+
+    def __init__(self, settings=(), certificates=None, user=USER, password=None):
+        super().__init__()
+        self.settings = list(settings)
+        self.user, self.password, self.certificates = user, password, certificates
+        self.database = user
+        self.data = os.path.join(self.folder, "data")
+        give(self.folder)
+        self.make_data()
+
+    def make_data(self):
+        run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
+        method = "scram-sha-256" if self.password else "trust"
+        kind = "hostssl" if self.certificates else "host"
+        with open(f"{self.data}/pg_hba.conf", "w") as file:
+            file.write("local all all trust\nlocal replication all trust\n"
+                       "host all postgres 127.0.0.1/32 trust\n"
+                       "host replication postgres 127.0.0.1/32 trust\n"
+                       f"{kind} all all 127.0.0.1/32 {method}\n")
+        if self.certificates:
+            for source, name in ((self.certificates.certificate, "server.crt"), (self.certificates.key, "server.key")):
+                shutil.copy(source, f"{self.data}/{name}")
+                os.chmod(f"{self.data}/{name}", 0o600)
+                give(f"{self.data}/{name}")
+
+    def command(self):
+        tls = ["ssl=on"] if self.certificates else []
+        settings = ["listen_addresses=127.0.0.1", "max_wal_size=2GB", "wal_level=replica", "max_wal_senders=8",
+                    "hot_standby=on", *tls, *self.settings]
+        return [f"{programs()}/postgres", "-D", self.data, "-k", self.folder, "-p", str(self.port),
+                *(word for setting in settings for word in ("-c", setting))]
+
+    def launch(self):
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                            preexec_fn=leave_root, start_new_session=True)
+        harness.started.append(self.process)
+
+    def start(self, seconds=60):
+        super().start(seconds)
+        if not self.is_standby() and not self.ask(f"SELECT 1 FROM pg_roles WHERE rolname = '{self.user}'"):
+            secret = f" PASSWORD '{self.password}'" if self.password else ""
+            self.ask(f'CREATE ROLE "{self.user}" LOGIN{secret}')
+            self.ask(f'CREATE DATABASE "{self.database}" OWNER "{self.user}"')
+
+    def stop(self, number=signal.SIGINT, seconds=60):
+        """SIGINT ends the connections; SIGTERM would wait for the clients to leave."""
+        number = signal.SIGINT if number == signal.SIGTERM else number
+        if self.process and self.process.poll() is None:
+            backends = self.backends() if number == signal.SIGKILL else []
+            self.process.send_signal(number)
+            self.process.wait(seconds)
+            for backend in backends:  # kill -9 of the server leaves them for a moment
+                try:
+                    os.kill(backend, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+    def backends(self):
+        """The processes of the server besides its first."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+
+    def freeze(self, number=signal.SIGSTOP):
+        """Stops all its processes, or with SIGCONT lets them go on."""
+        for process in (self.process.pid, *self.backends()):
+            os.kill(process, number)
+
+    def thaw(self):
+        self.freeze(signal.SIGCONT)
+
+    def is_ready(self):
+        try:
+            return self.ask("SELECT 1") == "1"
+        except RuntimeError:
+            return False
+
+    def ask(self, sql, user="postgres", database="postgres"):
+        """The rows of a statement as text: a line each, fields separated by |."""
+        return run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-p", str(self.port), "-U", user,
+                   "-d", database, "-c", sql).strip()
+
+    def look(self, sql):
+        """The rows of a statement in the database of the user."""
+        return self.ask(sql, user=self.user, database=self.database)
+
+    def url(self, parameters="", password=True):
+        secret = f":{self.password}" if self.password and password else ""
+        return f"postgres://{self.user}{secret}@127.0.0.1:{self.port}/{self.database}{parameters}"
+
+    # ---- standbys ----
+
+    def is_standby(self):
+        return self.ask("SELECT pg_is_in_recovery()") == "t"
+
+    def standby(self, is_synchronous=True):
+        """A standby of this running server; started, it is one that commits wait for."""
+        return Standby(self, is_synchronous)
+
+    def promote(self):
+        self.ask("SELECT pg_promote()")
+        harness.wait_until(lambda: not self.is_standby(), 60, "the standby is promoted")
+
+    def set(self, setting):
+        """Changes a setting of the running server, as `name = value`."""
+        self.ask(f"ALTER SYSTEM SET {setting}")
+        self.ask("SELECT pg_reload_conf()")
+
+
+class Standby(Postgres):
+
+    def __init__(self, primary, is_synchronous):
+        self.primary, self.is_synchronous = primary, is_synchronous
+        super().__init__(primary.settings, primary.certificates, primary.user, primary.password)
+
+    def make_data(self):
+        run("pg_basebackup", "-D", self.data, "-h", self.primary.folder, "-p", str(self.primary.port), "-U", "postgres",
+            "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        with open(f"{self.data}/postgresql.auto.conf", "a") as file:
+            file.write("primary_conninfo = 'host=127.0.0.1 port=%d user=postgres application_name=standby'\n"
+                       "synchronous_standby_names = ''\n" % self.primary.port)
+
+    def start(self, seconds=60):
+        super().start(seconds)
+        if not self.is_synchronous or not self.is_standby():
+            return
+        self.primary.set("synchronous_standby_names = 'standby'")
+        harness.wait_until(lambda: self.primary.ask("SELECT sync_state FROM pg_stat_replication") == "sync", 60,
+                           "the standby is synchronous")
+
+
+class PgBouncer(broker_servers.Server):
+    """A pooler in transaction mode in front of a server."""
+
+    kind = "pgbouncer"
+
+    @staticmethod
+    def missing():
+        found = shutil.which("pgbouncer") or os.access("/usr/sbin/pgbouncer", os.X_OK)
+        return missing() or (None if found else "pgbouncer is not installed")
+
+    def __init__(self, server):
+        self.server = server
+        super().__init__()
+        give(self.folder)
+        with open(f"{self.folder}/conf", "w") as file:
+            file.write(f"[databases]\n* = host=127.0.0.1 port={server.port} user={server.user}\n"
+                       f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
+                       "auth_type = any\npool_mode = transaction\n")
+        os.chmod(f"{self.folder}/conf", 0o644)
+
+    def launch(self):
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                [shutil.which("pgbouncer") or "/usr/sbin/pgbouncer", f"{self.folder}/conf"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=leave_root,
+                start_new_session=True)
+        harness.started.append(self.process)
+
+    def url(self, parameters=""):
+        return f"postgres://{self.server.user}@127.0.0.1:{self.port}/{self.server.database}{parameters}"
+
+    def is_ready(self):
+        try:
+            return run("psql", "-XAtq", self.url(), "-c", "SELECT 1").strip() == "1"
+        except RuntimeError:
+            return False
+
+
+def main(command):
+    if missing():
+        print(missing(), file=sys.stderr)
+        return subprocess.run(command, check=False).returncode
+    with Postgres() as server:
+        environment = {**os.environ, "POSTGRES_URI": server.url()}
+        return subprocess.run(command, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
