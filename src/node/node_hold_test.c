@@ -280,7 +280,7 @@ static void hold_damage(struct hold_fixture *fixture)
     struct rocksdb_options options = testing_options(&fixture->folder, HOLD_PARTITIONS);
     struct storage *storage = testing_open(&options);
     struct rocksdb_store *store = store_of(storage);
-    const struct store_key key = store_holds_key(0);
+    const struct store_key key = store_note_key(STORAGE_HOLDS, 0);
 
     rocksdb_writebatch_clear(store->batch);
     store_batch_put(store->batch, store, STORE_META, (struct bytes){key.data, key.size},

@@ -188,6 +188,7 @@ static bool memory_apply_row(struct memory_storage *memory, struct memory_change
 static bool memory_apply_op(struct memory_storage *memory, struct memory_change *change,
                             const struct rowop *op)
 {
+    enum storage_note note;
     struct tree *tree = &memory->metas;
     struct record_key key = {0};
     uint16_t partition = 0;
@@ -202,8 +203,8 @@ static bool memory_apply_op(struct memory_storage *memory, struct memory_change 
         store_pointer_key_parse(op->key, &key);
     } else if (store_meta_key_parse(op->key, &partition)) {
         key = memory_meta_key(partition);
-    } else if (store_holds_key_parse(op->key, &partition)) {
-        key = memory_holds_key(partition);
+    } else if (store_note_key_parse(op->key, &note, &partition)) {
+        key = memory_note_key(note, partition);
     } else {
         return memory_set_count(memory, change, op);
     }
@@ -437,22 +438,23 @@ static enum error_code memory_load_tenant_counts(struct storage *storage, uint16
     return code ? error_set(ret_error, code, "tenant_counts") : ERROR_NONE;
 }
 
-static enum error_code memory_load_holds(struct storage *storage, uint16_t partition,
-                                         struct buffer *to, struct error *ret_error)
+static enum error_code memory_load_note(struct storage *storage, enum storage_note note,
+                                        uint16_t partition, struct buffer *to,
+                                        struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
-    const struct store_key key = store_holds_key(partition);
-    struct bytes holds = {0};
+    const struct store_key key = store_note_key(note, partition);
+    struct bytes bytes = {0};
     enum error_code code = ERROR_NONE;
 
     pthread_mutex_lock(&memory->lock);
-    struct tree_node *node = tree_find(&memory->metas, memory_holds_key(partition));
+    struct tree_node *node = tree_find(&memory->metas, memory_note_key(note, partition));
     if (node)
-        code = record_holds_decode((struct bytes){key.data, key.size}, tree_node_value(node),
-                                   &holds, ret_error);
-    buffer_append_bytes(to, holds);
+        code = record_note_decode((struct bytes){key.data, key.size}, tree_node_value(node), &bytes,
+                                  ret_error);
+    buffer_append_bytes(to, bytes);
     pthread_mutex_unlock(&memory->lock);
-    return code || !buffer_failed(to) ? code : error_set(ret_error, ERROR_NO_MEMORY, "holds");
+    return code || !buffer_failed(to) ? code : error_set(ret_error, ERROR_NO_MEMORY, "note");
 }
 
 static void memory_stats(struct storage *storage, struct storage_stats *ret_stats)
@@ -497,7 +499,7 @@ struct storage *memory_storage_create(uint16_t partition_count)
         .lookup = memory_lookup,
         .load_meta = memory_load_meta,
         .load_tenant_counts = memory_load_tenant_counts,
-        .load_holds = memory_load_holds,
+        .load_note = memory_load_note,
         .stats = memory_stats,
         .prepare = memory_prepare,
         .apply = memory_apply,

@@ -152,7 +152,10 @@ static bool memory_clear_all(struct memory_storage *memory, struct memory_change
            memory_clear_tree(change, &memory->tenants, (struct record_key){partition, 0},
                              (struct record_key){partition + 1, 0}) &&
            memory_set(change, &memory->metas, memory_meta_key((uint16_t)partition), NULL) &&
-           memory_set(change, &memory->metas, memory_holds_key((uint16_t)partition), NULL) &&
+           memory_set(change, &memory->metas, memory_note_key(STORAGE_HOLDS, (uint16_t)partition),
+                      NULL) &&
+           memory_set(change, &memory->metas, memory_note_key(STORAGE_LEDGER, (uint16_t)partition),
+                      NULL) &&
            memory_clear_names(memory, change, (uint16_t)partition);
 }
 

@@ -39,7 +39,7 @@ struct memory_storage {
     struct tree rows;             /* encoded timers, by position */
     struct tree pointers;         /* encoded positions of timers that are not at id.first */
     struct tree names;            /* encoded entries of names */
-    struct tree metas;            /* by (0, partition), and holds by (1, partition) */
+    struct tree metas;            /* by (0, partition); notes by (1 + storage_note, partition) */
     struct tree tenants;          /* numbers of live timers, by (partition, hash): memory_count */
     struct tree quarantine;       /* damaged rows */
     struct storage_place *places; /* [partition_count] */
@@ -88,9 +88,9 @@ static inline struct record_key memory_meta_key(uint16_t partition)
     return (struct record_key){0, partition};
 }
 
-static inline struct record_key memory_holds_key(uint16_t partition)
+static inline struct record_key memory_note_key(enum storage_note note, uint16_t partition)
 {
-    return (struct record_key){1, partition};
+    return (struct record_key){1 + (uint64_t)note, partition};
 }
 
 #endif

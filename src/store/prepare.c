@@ -205,12 +205,13 @@ static void prepare_put_tenants(struct tenant_counts *tenant_counts, uint16_t pa
     }
 }
 
-static void prepare_put_holds(const struct storage_batch *batch, struct buffer *to)
+static void prepare_put_note(uint16_t partition, enum storage_note note, struct bytes bytes,
+                             struct buffer *to)
 {
-    const struct store_key key = store_holds_key(batch->partition);
+    const struct store_key key = store_note_key(note, partition);
     const size_t value = rowop_put(to, ROWOP_PUT, ROWOP_META, prepare_key(&key));
 
-    record_holds_encode(to, prepare_key(&key), batch->holds);
+    record_note_encode(to, prepare_key(&key), bytes);
     rowop_put_end(to, value);
 }
 
@@ -223,7 +224,7 @@ static bool prepare_put_batch(struct prepare_rows *rows, struct prepare_counts *
     struct storage_meta meta = batch->meta;
 
     if (batch->holds.size) {
-        prepare_put_holds(batch, to);
+        prepare_put_note(batch->partition, STORAGE_HOLDS, batch->holds, to);
         return true;
     }
     if (!prepare_reserve_rows(rows, 2 * batch->write_count) ||
@@ -237,6 +238,8 @@ static bool prepare_put_batch(struct prepare_rows *rows, struct prepare_counts *
     const size_t value = rowop_put(to, ROWOP_PUT, ROWOP_META, prepare_key(&key));
     record_meta_encode(to, batch->partition, &meta);
     rowop_put_end(to, value);
+    if (batch->ledger.size)
+        prepare_put_note(batch->partition, STORAGE_LEDGER, batch->ledger, to);
     prepare_put_tenants(&counts->tenant_counts, batch->partition, to);
     counts->trim = meta.trim;
     counts->pending = meta.pending;
@@ -284,7 +287,8 @@ static bool prepare_may_apply(const struct rowop *op, uint16_t partition)
     struct storage_meta meta;
     struct record_key key, end;
     uint16_t of;
-    struct bytes tenant, holds;
+    enum storage_note note;
+    struct bytes tenant, bytes;
 
     switch (op->table) {
     case ROWOP_TIMERS:
@@ -300,9 +304,9 @@ static bool prepare_may_apply(const struct rowop *op, uint16_t partition)
     case ROWOP_META:
         if (store_tenant_key_parse(op->key, &of, &tenant))
             return of == partition && prepare_is_count(op);
-        if (store_holds_key_parse(op->key, &of))
+        if (store_note_key_parse(op->key, &note, &of))
             return of == partition && op->kind == ROWOP_PUT &&
-                   !record_holds_decode(op->key, op->value, &holds, NULL);
+                   !record_note_decode(op->key, op->value, &bytes, NULL);
         return op->kind == ROWOP_PUT && store_meta_key_parse(op->key, &of) && of == partition &&
                !record_meta_decode(partition, op->value, &meta, NULL);
     case ROWOP_TABLE_COUNT:

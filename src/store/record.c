@@ -565,28 +565,28 @@ enum error_code record_place_decode(struct bytes key, struct bytes value,
     return ERROR_NONE;
 }
 
-/* ---- the holds ---- */
+/* ---- notes ---- */
 
-void record_holds_encode(struct buffer *to, struct bytes key, struct bytes holds)
+void record_note_encode(struct buffer *to, struct bytes key, struct bytes bytes)
 {
-    const size_t size = 1 + holds.size + SUM_SIZE;
+    const size_t size = 1 + bytes.size + SUM_SIZE;
     char *begin = buffer_reserve(to, size);
 
     if (!begin)
         return;
     put_le(begin, RECORD_VERSION, 1);
-    memcpy(begin + 1, holds.data, holds.size);
-    record_seal(to, record_number_key(key), begin, begin + 1 + holds.size);
+    memcpy(begin + 1, bytes.data, bytes.size);
+    record_seal(to, record_number_key(key), begin, begin + 1 + bytes.size);
 }
 
-enum error_code record_holds_decode(struct bytes key, struct bytes value, struct bytes *ret_holds,
-                                    struct error *ret_error)
+enum error_code record_note_decode(struct bytes key, struct bytes value, struct bytes *ret_bytes,
+                                   struct error *ret_error)
 {
     const enum error_code code =
         record_check(record_number_key(key), value, RECORD_VERSION, 1 + 1 + SUM_SIZE, ret_error);
 
     if (!code)
-        *ret_holds = (struct bytes){value.data + 1, value.size - 1 - SUM_SIZE};
+        *ret_bytes = (struct bytes){value.data + 1, value.size - 1 - SUM_SIZE};
     return code;
 }
 

@@ -8,7 +8,8 @@
  * Key        row: partition 2, position 6 (since 1970), serial 8
  *            pointer: partition 2, serial 8
  *            name: hash 8, 2^64 - 1 - serial 8
- *            meta: `p`, partition 2; place: `l`, partition 2; holds: `h`, partition 2
+ *            meta: `p`, partition 2; place: `l`, partition 2; holds: `h`, partition 2;
+ *            ledger: `o`, partition 2
  *            number: `format`, `partitions` or `corrupt`; for the live timers of a tenant: `t`,
  *            partition 2, its name
  * Value      It begins with a version (1) and ends with CRC-32C (4) over 16 bytes that identify the
@@ -19,7 +20,7 @@
  *            pointer: partition; serial
  *            name: hash; 2^64 - 1 - serial
  *            meta: 2^64 - 1; partition
- *            number, place, holds: 2^64 - 2; CRC-32C of its name
+ *            number, place, holds, ledger: 2^64 - 2; CRC-32C of its name
  * Row        version 1, which is 1
  *            state 1: 0 scheduled, 1 delivering, 2 retrying, 3 fired, 4 cancelled, 5 dead, 6 paused
  *            flags 1: 1 has first, 2 has due, 4 has retry, 8 has give_up_after, 16 has failed
@@ -192,14 +193,14 @@ void record_place_encode(struct buffer *to, struct bytes key, const struct stora
 enum error_code record_place_decode(struct bytes key, struct bytes value,
                                     struct storage_place *ret_place, struct error *ret_error);
 
-/* ---- the holds of a node, whose bytes mean nothing here ---- */
+/* ---- notes (storage.h), whose bytes mean nothing here ---- */
 
-/* Appends the record of the holds. `key` is its key, which its checksum includes. */
-void record_holds_encode(struct buffer *to, struct bytes key, struct bytes holds);
+/* Appends the record of a note. `key` is its key, which its checksum includes. */
+void record_note_encode(struct buffer *to, struct bytes key, struct bytes bytes);
 
-/* Reads the record of the holds. The result borrows from `value`. */
-enum error_code record_holds_decode(struct bytes key, struct bytes value, struct bytes *ret_holds,
-                                    struct error *ret_error);
+/* Reads the record of a note. The result borrows from `value`. */
+enum error_code record_note_decode(struct bytes key, struct bytes value, struct bytes *ret_bytes,
+                                   struct error *ret_error);
 
 /* ---- what a write does ---- */
 

@@ -194,7 +194,7 @@ static void test_golden_others(void **state)
     place.copy_end = 1;
     record_place_encode(&buffer, BYTES("l"), &place);
     assert_golden(&buffer, GOLDEN_PLACE_2);
-    record_holds_encode(&buffer, BYTES("h"), BYTES("paused"));
+    record_note_encode(&buffer, BYTES("h"), BYTES("paused"));
     assert_golden(&buffer, GOLDEN_HOLDS);
 }
 
@@ -343,7 +343,7 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
         code = record_place_decode(BYTES("n"), value, &result.place, &error);
         break;
     case HOLDS:
-        code = record_holds_decode(BYTES("h"), value, &result.holds, &error);
+        code = record_note_decode(BYTES("h"), value, &result.holds, &error);
         break;
     default:
         code = record_number_decode(BYTES("n"), value, &result.number, &error);
@@ -377,7 +377,7 @@ static void encode(enum kind kind, struct buffer *buffer, struct record_key *ret
     else if (kind == PLACE || kind == COPY_PLACE)
         record_place_encode(buffer, BYTES("n"), &place);
     else if (kind == HOLDS)
-        record_holds_encode(buffer, BYTES("h"), BYTES("paused"));
+        record_note_encode(buffer, BYTES("h"), BYTES("paused"));
     else
         record_number_encode(buffer, BYTES("n"), 9);
     timer_free(timer);

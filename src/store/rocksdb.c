@@ -24,34 +24,36 @@ static enum error_code rocksdb_load_meta(struct storage *storage, uint16_t parti
     return code;
 }
 
-static enum error_code rocksdb_read_holds(struct rocksdb_store *store, uint16_t partition,
-                                          struct buffer *to, struct error *ret_error)
+static enum error_code rocksdb_read_note(struct rocksdb_store *store, enum storage_note note,
+                                         uint16_t partition, struct buffer *to,
+                                         struct error *ret_error)
 {
-    const struct store_key key = store_holds_key(partition);
+    const struct store_key key = store_note_key(note, partition);
     const struct bytes name = {key.data, key.size};
     struct buffer value;
-    struct bytes holds = {0};
+    struct bytes bytes = {0};
 
     buffer_init(&value);
     enum error_code code = store_get(store, STORE_META, NULL, name, &value, ret_error);
     if (!code)
-        code = record_holds_decode(name, buffer_bytes(&value), &holds, ret_error);
+        code = record_note_decode(name, buffer_bytes(&value), &bytes, ret_error);
     else if (code == ERROR_NOT_FOUND)
         code = ERROR_NONE;
-    buffer_append_bytes(to, holds);
+    buffer_append_bytes(to, bytes);
     buffer_deinit(&value);
-    return code || !buffer_failed(to) ? code : error_set(ret_error, ERROR_NO_MEMORY, "holds");
+    return code || !buffer_failed(to) ? code : error_set(ret_error, ERROR_NO_MEMORY, "note");
 }
 
-static enum error_code rocksdb_load_holds(struct storage *storage, uint16_t partition,
-                                          struct buffer *to, struct error *ret_error)
+static enum error_code rocksdb_load_note(struct storage *storage, enum storage_note note,
+                                         uint16_t partition, struct buffer *to,
+                                         struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
     enum error_code code = store_enter_partition(store, partition, ret_error);
 
     if (code)
         return code;
-    code = rocksdb_read_holds(store, partition, to, ret_error);
+    code = rocksdb_read_note(store, note, partition, to, ret_error);
     store_leave(store);
     return code;
 }
@@ -216,7 +218,7 @@ static const struct storage_ops rocksdb_ops = {
     .lookup = store_lookup,
     .load_meta = rocksdb_load_meta,
     .load_tenant_counts = rocksdb_load_tenant_counts,
-    .load_holds = rocksdb_load_holds,
+    .load_note = rocksdb_load_note,
     .stats = rocksdb_stats,
     .tend = rocksdb_tend,
     .relieve = rocksdb_relieve,

@@ -309,6 +309,7 @@ static void rocksdb_check_tenant(struct checker *checker, struct bytes key, stru
 
 static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct bytes value)
 {
+    enum storage_note note;
     const struct bytes numbers[] = {STORE_KEY_FORMAT, STORE_KEY_PARTITIONS, STORE_KEY_CORRUPT};
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
@@ -339,11 +340,15 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
                                partition);
         return;
     }
-    if (store_holds_key_parse(key, &partition) && partition < checker->check->partition_count) {
-        struct bytes holds;
+    if (store_note_key_parse(key, &note, &partition) &&
+        partition < checker->check->partition_count) {
+        struct bytes bytes;
         struct error error;
-        if (record_holds_decode(key, value, &holds, &error))
-            rocksdb_check_find(checker, "default: the pauses and the maintenance: %s", error.text);
+        if (record_note_decode(key, value, &bytes, &error))
+            rocksdb_check_find(checker, "default: %s: %s",
+                               note == STORAGE_HOLDS ? "the pauses and the maintenance"
+                                                     : "what was taken from sources",
+                               error.text);
         return;
     }
     if (!store_meta_key_parse(key, &partition) || partition >= checker->check->partition_count)

@@ -318,7 +318,7 @@ static void test_metas(void **state)
     put_garbage(fixture, STORE_META, store_meta_key(1));
     assert_finds(fixture, 3, "meta of partition 1: a record");
     fixture->storage = testing_open(&fixture->options);
-    put_garbage(fixture, STORE_META, store_holds_key(0));
+    put_garbage(fixture, STORE_META, store_note_key(STORAGE_HOLDS, 0));
     assert_finds(fixture, 4, "default: the pauses and the maintenance: a record");
 }
 

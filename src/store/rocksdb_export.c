@@ -178,7 +178,8 @@ static enum error_code rocksdb_clear_write(struct rocksdb_store *store, uint16_t
     const struct store_tenant_key tenants_end =
         store_tenant_key((uint16_t)(partition + 1), (struct bytes){0});
     const struct store_key meta = store_meta_key(partition), at = store_place_key(partition);
-    const struct store_key holds = store_holds_key(partition);
+    const struct store_key holds = store_note_key(STORAGE_HOLDS, partition);
+    const struct store_key ledger = store_note_key(STORAGE_LEDGER, partition);
     const struct bytes name = {at.data, at.size};
     struct buffer value;
 
@@ -197,6 +198,7 @@ static enum error_code rocksdb_clear_write(struct rocksdb_store *store, uint16_t
                             (struct bytes){tenants_end.data, tenants_end.size});
     rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_META], meta.data, meta.size);
     rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_META], holds.data, holds.size);
+    rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_META], ledger.data, ledger.size);
     if (place->next)
         store_batch_put(store->batch, store, STORE_META, name, buffer_bytes(&value));
     else

@@ -119,6 +119,9 @@ struct storage_batch {
     /* If not empty, the batch has no writes, keeps the meta, and replaces this record of the
      * partition, whose bytes mean nothing to the storage: the holds of the node. */
     struct bytes holds;
+    /* If not empty, replaces this record of the partition together with the writes; its bytes mean
+     * nothing to the storage: the ledger of sources (engine/ledger.h). */
+    struct bytes ledger;
     enum error_code result; /* set by the committing thread */
 };
 
@@ -237,6 +240,13 @@ enum storage_body {
     STORAGE_BODY_PREPARED, /* made by storage_prepare, and in memory since: it needs no check */
 };
 
+/* Records that a partition has once, and whose bytes mean nothing to the storage. */
+enum storage_note {
+    STORAGE_HOLDS,  /* storage_batch.holds */
+    STORAGE_LEDGER, /* storage_batch.ledger */
+    STORAGE_NOTE_COUNT,
+};
+
 struct storage_ops {
     enum error_code (*scan)(struct storage *, const struct storage_scan *, struct storage_page *,
                             struct error *ret_error);
@@ -248,8 +258,8 @@ struct storage_ops {
                                  struct error *ret_error);
     enum error_code (*load_tenant_counts)(struct storage *, uint16_t partition,
                                           struct tenant_counts *, struct error *ret_error);
-    enum error_code (*load_holds)(struct storage *, uint16_t partition, struct buffer *to,
-                                  struct error *ret_error);
+    enum error_code (*load_note)(struct storage *, enum storage_note, uint16_t partition,
+                                 struct buffer *to, struct error *ret_error);
     void (*stats)(struct storage *, struct storage_stats *);
     void (*tend)(struct storage *); /* NULL if there is nothing to do, like the next three */
     bool (*relieve)(struct storage *);
@@ -322,12 +332,24 @@ static inline enum error_code storage_load_tenant_counts(struct storage *storage
     return storage->ops->load_tenant_counts(storage, partition, tenant_counts, ret_error);
 }
 
-/* Appends the holds that a batch wrote last (storage_batch.holds); nothing if none did.
- * ERROR_CORRUPT if they are damaged. */
+/* Appends the note that a batch wrote last; nothing if none did. ERROR_CORRUPT if it is damaged. */
+static inline enum error_code storage_load_note(struct storage *storage, enum storage_note note,
+                                                uint16_t partition, struct buffer *to,
+                                                struct error *ret_error)
+{
+    return storage->ops->load_note(storage, note, partition, to, ret_error);
+}
+
 static inline enum error_code storage_load_holds(struct storage *storage, uint16_t partition,
                                                  struct buffer *to, struct error *ret_error)
 {
-    return storage->ops->load_holds(storage, partition, to, ret_error);
+    return storage_load_note(storage, STORAGE_HOLDS, partition, to, ret_error);
+}
+
+static inline enum error_code storage_load_ledger(struct storage *storage, uint16_t partition,
+                                                  struct buffer *to, struct error *ret_error)
+{
+    return storage_load_note(storage, STORAGE_LEDGER, partition, to, ret_error);
 }
 
 static inline void storage_stats(struct storage *storage, struct storage_stats *ret_stats)

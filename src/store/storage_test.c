@@ -569,15 +569,56 @@ static void test_meta(void **state)
     timer_free(timer);
 }
 
+static void assert_stored(struct storage_fixture *fixture, enum storage_note note,
+                          uint16_t partition, const char *expected)
+{
+    struct buffer bytes;
+
+    buffer_init(&bytes);
+    assert_int_equal(storage_load_note(fixture->storage, note, partition, &bytes, NULL),
+                     ERROR_NONE);
+    assert_true(bytes_equal(buffer_bytes(&bytes), bytes_of(expected)));
+    buffer_deinit(&bytes);
+}
+
 static void assert_stored_holds(struct storage_fixture *fixture, uint16_t partition,
                                 const char *expected)
 {
-    struct buffer holds;
+    assert_stored(fixture, STORAGE_HOLDS, partition, expected);
+}
 
-    buffer_init(&holds);
-    assert_int_equal(storage_load_holds(fixture->storage, partition, &holds, NULL), ERROR_NONE);
-    assert_true(bytes_equal(buffer_bytes(&holds), bytes_of(expected)));
-    buffer_deinit(&holds);
+/* Goal: the ledger of a partition is that of the last batch with one, and is written with the rows
+ * of its batch. It is apart from the holds. An empty partition has none. */
+static void test_stored_ledger(void **state)
+{
+    struct storage_fixture *fixture = *state;
+    const struct storage_place nothing = {0};
+    struct timer *timer = testing_timer(1, 1, 600);
+    struct storage_write write = {.timer = timer};
+    struct storage_batch first = {.partition = 1,
+                                  .meta = {4, {500}, {6}, 1, {8}, {9}},
+                                  .writes = &write,
+                                  .write_count = 1,
+                                  .ledger = BYTES("rows 1 and 2")};
+    struct storage_batch second = {.partition = 1, .meta = first.meta, .ledger = BYTES("row 3")};
+    struct storage_batch third = {.partition = 1, .meta = first.meta};
+    struct storage_batch holds = {.partition = 1, .holds = BYTES("paused")};
+    struct storage_batch *const batches[] = {&first, &second, &third, &holds};
+
+    assert_stored(fixture, STORAGE_LEDGER, 1, "");
+    assert_int_equal(storage_write(fixture->storage, batches, 1, NULL), ERROR_NONE);
+    assert_stored(fixture, STORAGE_LEDGER, 1, "rows 1 and 2");
+    testing_assert_found(fixture->storage, timer, 600);
+    assert_int_equal(storage_write(fixture->storage, batches + 1, 3, NULL), ERROR_NONE);
+    for (int round = 0; round < 2; round++) {
+        assert_stored(fixture, STORAGE_LEDGER, 1, "row 3");
+        assert_stored(fixture, STORAGE_LEDGER, 0, "");
+        assert_stored(fixture, STORAGE_HOLDS, 1, "paused");
+        storage_reopen(fixture);
+    }
+    assert_int_equal(storage_partition_clear(fixture->storage, 1, &nothing, NULL), ERROR_NONE);
+    assert_stored(fixture, STORAGE_LEDGER, 1, "");
+    timer_free(timer);
 }
 
 /* Goal: the holds of a partition are those that a batch wrote last; such a batch keeps the meta,
@@ -809,6 +850,7 @@ int main(void)
         BOTH(test_stats),
         BOTH(test_tend),
         BOTH(test_stored_holds),
+        BOTH(test_stored_ledger),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,9 +38,12 @@ struct store_key store_place_key(uint16_t partition)
     return store_key_of_partition('l', partition);
 }
 
-struct store_key store_holds_key(uint16_t partition)
+/* The letters of enum storage_note in keys. */
+static const char store_note_letters[STORAGE_NOTE_COUNT] = {'h', 'o'};
+
+struct store_key store_note_key(enum storage_note note, uint16_t partition)
 {
-    return store_key_of_partition('h', partition);
+    return store_key_of_partition(store_note_letters[note], partition);
 }
 
 struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant)
@@ -87,9 +90,14 @@ bool store_place_key_parse(struct bytes key, uint16_t *ret_partition)
     return store_key_parse_partition(key, 'l', ret_partition);
 }
 
-bool store_holds_key_parse(struct bytes key, uint16_t *ret_partition)
+bool store_note_key_parse(struct bytes key, enum storage_note *ret_note, uint16_t *ret_partition)
 {
-    return store_key_parse_partition(key, 'h', ret_partition);
+    for (size_t i = 0; i < STORAGE_NOTE_COUNT; i++)
+        if (store_key_parse_partition(key, store_note_letters[i], ret_partition)) {
+            *ret_note = (enum storage_note)i;
+            return true;
+        }
+    return false;
 }
 
 bool store_tenant_key_parse(struct bytes key, uint16_t *ret_partition, struct bytes *ret_tenant)

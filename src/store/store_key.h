@@ -28,7 +28,7 @@ struct store_key store_row_key(struct record_key key); /* for a name's entry too
 struct store_key store_pointer_key(struct record_key key);
 struct store_key store_meta_key(uint16_t partition);
 struct store_key store_place_key(uint16_t partition);
-struct store_key store_holds_key(uint16_t partition);
+struct store_key store_note_key(enum storage_note note, uint16_t partition);
 struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant);
 
 /* Returns false if it is no such key. */
@@ -36,7 +36,7 @@ bool store_row_key_parse(struct bytes key, struct record_key *ret_key);
 bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key);
 bool store_meta_key_parse(struct bytes key, uint16_t *ret_partition);
 bool store_place_key_parse(struct bytes key, uint16_t *ret_partition);
-bool store_holds_key_parse(struct bytes key, uint16_t *ret_partition);
+bool store_note_key_parse(struct bytes key, enum storage_note *ret_note, uint16_t *ret_partition);
 bool store_tenant_key_parse(struct bytes key, uint16_t *ret_partition, struct bytes *ret_tenant);
 
 #endif
