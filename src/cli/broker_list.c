@@ -6,8 +6,8 @@ static uint16_t broker_list_port(struct bytes scheme)
     static const struct {
         const char *scheme;
         uint16_t port;
-    } ports[] = {{"redis", 6379}, {"nats", 4222}, {"tls", 4222},
-                 {"kafka", 9092}, {"amqp", 5672}, {"amqps", 5671}};
+    } ports[] = {{"redis", 6379}, {"nats", 4222},  {"tls", 4222},      {"kafka", 9092},
+                 {"amqp", 5672},  {"amqps", 5671}, {"postgres", 5432}, {"postgresql", 5432}};
 
     for (size_t i = 0; i < sizeof(ports) / sizeof(*ports); i++)
         if (bytes_equal(scheme, bytes_of(ports[i].scheme)))

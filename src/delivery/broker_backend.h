@@ -29,11 +29,14 @@
 #define BROKER_VERSION_SIZE 64
 
 struct broker_message {
-    /* Decoded parts of the target, each with a NUL that is not counted. */
+    /* Decoded parts of the target, each with a NUL that is not counted. `data` is NULL if the
+     * target has fewer parts. */
     struct bytes names[TARGET_PATHS_MAX];
     struct bytes key; /* `data` is NULL if the target has no key */
     const char *id;   /* equal for every attempt; also one of `fields` */
     struct bytes payload;
+    bool is_json;           /* whether the payload is JSON, or bytes */
+    struct bytes timer_key; /* the client's own name for the timer; empty if it has none */
     /* headers of the message; name and value end with a NUL that their size does not count */
     const struct named_bytes *fields;
     size_t field_count;
@@ -94,5 +97,6 @@ extern const struct broker_backend broker_redis;    /* redis.c: streams, by hire
 extern const struct broker_backend broker_nats;     /* nats.c: JetStream, by nats.c */
 extern const struct broker_backend broker_kafka;    /* kafka.c: topics, by librdkafka */
 extern const struct broker_backend broker_rabbitmq; /* rabbitmq.c: exchanges, by librabbitmq */
+extern const struct broker_backend broker_postgres; /* postgres.c: tables, functions, by libpq */
 
 #endif

@@ -108,7 +108,9 @@ enum error_code broker_message_build(struct broker_builder *builder,
     const struct timer *timer = delivery->timer;
     const struct timer_texts *texts = &timer->texts;
     bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
-    struct broker_message message = {.payload = texts->payload};
+    struct broker_message message = {.payload = texts->payload,
+                                     .is_json = texts->content_type.size == 0,
+                                     .timer_key = texts->key};
     const struct target *target = &timer->target;
 
     if (!broker_message_reserve(builder, texts))

@@ -95,6 +95,7 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
     if (text.size > BROKER_URL_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "it is longer than %d bytes",
                          BROKER_URL_SIZE_MAX);
+    memcpy(ret_url->text, text.data, text.size);
     if (percent_decoded_size(text) == SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "%% must be followed by two hexadecimal digits");
     if (colon == text.data || end - colon < 3 || memcmp(colon, "://", 3) != 0)

@@ -26,6 +26,7 @@ struct broker_parameter {
 /* A parsed URL. All texts are decoded; a part that is missing is "". */
 struct broker_url {
     char text_[2 * BROKER_URL_SIZE_MAX];
+    char text[BROKER_URL_SIZE_MAX + 1]; /* all of it as it was written */
     const char *scheme, *user, *password;
     const char *hosts; /* "host", "host:port", "host:port,host:port" */
     const char *path;  /* without the leading '/' */

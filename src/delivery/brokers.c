@@ -45,13 +45,16 @@ const struct broker_backend *const broker_backends[] = {
 #ifdef TICKWHEEL_WITH_RABBITMQ
     &broker_rabbitmq,
 #endif
+#ifdef TICKWHEEL_WITH_POSTGRES
+    &broker_postgres,
+#endif
     NULL,
 };
 
 /* ---- the settings ---- */
 
 /* Returns the backend for a scheme. The schemes amqps and tls only add that the connection is
- * encrypted. */
+ * encrypted; postgresql is another spelling. */
 static const struct broker_backend *
 brokers_find_backend(const struct broker_backend *const *backends, struct bytes scheme)
 {
@@ -59,6 +62,8 @@ brokers_find_backend(const struct broker_backend *const *backends, struct bytes 
         scheme = BYTES("amqp");
     else if (bytes_equal(scheme, BYTES("tls")))
         scheme = BYTES("nats");
+    else if (bytes_equal(scheme, BYTES("postgresql")))
+        scheme = BYTES("postgres");
     for (; *backends; backends++)
         if (bytes_equal(bytes_of((*backends)->scheme), scheme))
             return *backends;

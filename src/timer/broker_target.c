@@ -98,3 +98,14 @@ enum error_code target_parser_broker_pair(struct bytes text, size_t at, struct t
 {
     return broker_target_parse(text, at, 2, target, ret_error);
 }
+
+enum error_code target_parser_broker_path(struct bytes text, size_t at, struct target *target,
+                                          struct error *ret_error)
+{
+    const char *end = text.data + text.size;
+    const char *query = broker_target_find(text.data + at, end, '?');
+    const char *slash = broker_target_find(text.data + at, query, '/');
+    const bool is_pair = slash < query && broker_target_find(slash + 1, query, '/') < query;
+
+    return broker_target_parse(text, at, is_pair ? 2 : 1, target, ret_error);
+}

@@ -53,6 +53,25 @@ static void test_two_places(void **state)
 }
 
 /* proves: target-broker */
+static void test_one_place_or_two(void **state)
+{
+    const struct bytes table = BYTES("postgres://db/shop.call%2Fx"),
+                       function = BYTES("postgres://db/call/f/g");
+
+    (void)state;
+    struct target target;
+    assert_int_equal(target_parse(table, &target, NULL), ERROR_NONE);
+    assert_int_equal(target.kind, TARGET_POSTGRES);
+    assert_int_equal(target.path_count, 1);
+    broker_target_check_slice(table, target.paths[0], "shop.call%2Fx");
+    assert_true(bytes_equal(target_origin(table, &target), BYTES("postgres://db")));
+    assert_int_equal(target_parse(function, &target, NULL), ERROR_NONE);
+    assert_int_equal(target.path_count, 2);
+    broker_target_check_slice(function, target.paths[0], "call");
+    broker_target_check_slice(function, target.paths[1], "f/g");
+}
+
+/* proves: target-broker */
 static void test_bad_broker_targets(void **state)
 {
     static const struct {
@@ -73,6 +92,8 @@ static void test_bad_broker_targets(void **state)
         {"redis://c/a?key=%", "hexadecimal"},
         {"redis://c/a?key=1&key=2", "only parameter"},
         {"amqp://c/e", "/ is missing"},
+        {"postgres://c", "no place"},
+        {"postgres://c/t?x=1", "only parameter"},
         {"amqp://c/e?key=/", "/ is missing"},
     };
 
@@ -109,9 +130,8 @@ static void test_broker_target_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_place),
-        cmocka_unit_test(test_two_places),
-        cmocka_unit_test(test_bad_broker_targets),
+        cmocka_unit_test(test_one_place),           cmocka_unit_test(test_two_places),
+        cmocka_unit_test(test_one_place_or_two),    cmocka_unit_test(test_bad_broker_targets),
         cmocka_unit_test(test_broker_target_sizes),
     };
 

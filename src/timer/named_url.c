@@ -16,9 +16,10 @@
 static bool named_url_is_reserved(struct bytes name)
 {
     static const char *const names[] = {
-        "http", "https",  "queue", "log", "kafka", "redis", "nats",   "amqp", "ws",
-        "wss",  "mqtt",   "grpc",  "ftp", "file",  "data",  "mailto", "urn",  "javascript",
-        "sqs",  "pubsub", "smtp",  "tcp", "udp",   "unix",  "target", "flow", "calendar",
+        "http", "https",    "queue",      "log",        "kafka",    "redis",  "nats", "amqp",
+        "ws",   "postgres", "postgresql", "wss",        "mqtt",     "grpc",   "ftp",  "file",
+        "data", "mailto",   "urn",        "javascript", "sqs",      "pubsub", "smtp", "tcp",
+        "udp",  "unix",     "target",     "flow",       "calendar",
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -29,15 +29,16 @@
  * sharing  Which timers share a dispatch queue and its limits, TARGET_SHARES_...
  * sender   Delivers it, sender_...: delivery/sender.h. `none` for a kind that workers pull.
  */
-#define TARGET_KIND_LIST(X)                              \
-    X(HTTP, "http://", url, ORIGIN, webhook)             \
-    X(HTTPS, "https://", url, ORIGIN, webhook)           \
-    X(QUEUE, "queue:", queue, WORKERS, none)             \
-    X(LOG, "log:", name, ORIGIN, log)                    \
-    X(KAFKA, "kafka://", broker, CONNECTION, brokers)    \
-    X(REDIS, "redis://", broker, CONNECTION, brokers)    \
-    X(NATS, "nats://", broker, CONNECTION, brokers)      \
-    X(AMQP, "amqp://", broker_pair, CONNECTION, brokers) \
+#define TARGET_KIND_LIST(X)                                      \
+    X(HTTP, "http://", url, ORIGIN, webhook)                     \
+    X(HTTPS, "https://", url, ORIGIN, webhook)                   \
+    X(QUEUE, "queue:", queue, WORKERS, none)                     \
+    X(LOG, "log:", name, ORIGIN, log)                            \
+    X(KAFKA, "kafka://", broker, CONNECTION, brokers)            \
+    X(REDIS, "redis://", broker, CONNECTION, brokers)            \
+    X(NATS, "nats://", broker, CONNECTION, brokers)              \
+    X(AMQP, "amqp://", broker_pair, CONNECTION, brokers)         \
+    X(POSTGRES, "postgres://", broker_path, CONNECTION, brokers) \
     X(NAMED, "", named, ORIGIN, webhook) /* NAME:/path; last, because every text begins so */
 
 enum target_kind {

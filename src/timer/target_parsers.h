@@ -18,6 +18,7 @@ target_parser target_parser_name;        /* queue_target.c: empty, or a NAME lik
 target_parser target_parser_queue;       /* queue_target.c: NAME or NAME?priority=0..9 */
 target_parser target_parser_broker;      /* broker_target.c: CONNECTION/PLACE?key=KEY */
 target_parser target_parser_broker_pair; /* broker_target.c: CONNECTION/PLACE/PLACE?key=KEY */
+target_parser target_parser_broker_path; /* broker_target.c: CONNECTION/PLACE or .../PLACE/PLACE */
 
 target_parser target_parser_named; /* named_url.c: NAME: or NAME:/path?query */
 

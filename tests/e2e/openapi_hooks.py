@@ -159,7 +159,7 @@ def filter_case(context, case):
 
 def reachable(target):
     """No connection is configured, a tenant has no log:, and only one address may be called."""
-    if re.match(r"(kafka|redis|nats|amqp)://|log:|[A-Za-z][A-Za-z0-9._-]*:(/(?!/)|$)", str(target)):
+    if re.match(r"(kafka|redis|nats|amqp|postgres)://|log:|[A-Za-z][A-Za-z0-9._-]*:(/(?!/)|$)", str(target)):
         return "http://127.0.0.1:9/"
     if not isinstance(target, str):
         return target

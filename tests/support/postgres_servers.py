@@ -72,7 +72,7 @@ def run(program, *arguments, seconds=120, **more):
 class Postgres(broker_servers.Server):
     """A server with a database of an ordinary user. The superuser is `postgres`."""
 
-    kind = "postgresql"
+    kind = "postgres"
     missing = staticmethod(missing)
 
     def __init__(self, settings=(), certificates=None, user=USER, password=None):

@@ -313,7 +313,7 @@ enum error_code postgres_connection_send(struct postgres_connection *connection,
         types[i] = query->values[i].type;
         values[i] = query->values[i].bytes.data;
         sizes[i] = (int)query->values[i].bytes.size;
-        formats[i] = 1;
+        formats[i] = types[i] != POSTGRES_READ;
     }
     if (!PQsendQueryParams(connection->client, query->sql, (int)query->value_count, types, values,
                            sizes, formats, 1) ||

@@ -37,6 +37,7 @@
 
 /* Types of values, by the numbers that every server has. */
 enum postgres_type {
+    POSTGRES_READ = 0, /* text, which the server reads as the type that its place has */
     POSTGRES_BYTEA = 17,
     POSTGRES_INT8 = 20,
     POSTGRES_TEXT = 25,
@@ -44,7 +45,7 @@ enum postgres_type {
     POSTGRES_INT8_ARRAY = 1016,
 };
 
-/* A value in the binary format of its type. */
+/* A value in the binary format of its type. A READ has a NUL behind it. */
 struct postgres_value {
     enum postgres_type type;
     struct bytes bytes; /* the text itself for TEXT; data is NULL for the SQL value NULL */

@@ -1,0 +1,579 @@
+/*
+ * Tables and functions of PostgreSQL, by libpq. A message to a table is a row, and its id is unique
+ * there: a repeat adds nothing. A message to a function is a call in one transaction with the row
+ * that records it.
+ *
+ * Messages to tables that wait together are one transaction. If one of them fails, none
+ * is stored, and each is sent again in a transaction of its own, so a message that is refused
+ * delays the others by a moment and no more. A call is always alone. Calls have a connection of
+ * their own, because their time is the user's.
+ *
+ * All statements of a connection are sent without waiting for answers (pipeline mode). Answers come
+ * in the order of the statements, so the statements under way are a list of steps.
+ */
+#include "delivery/broker_backend.h"
+
+#include "base/base64.h"
+#include "base/json_write.h"
+#include "log/postgres/postgres_connection.h"
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* Time in milliseconds after which the server ends a statement: one that waits for a lock, or a
+ * function that does not return. */
+#define STATEMENT_TIME "5000"
+
+enum {
+    ANSWER_MS = 10000, /* time without an answer after which a connection is lost */
+    LANES = 2,
+    COMMITS_MAX = 2, /* transactions of tables under way: while one is synced, another is sent */
+    VALUES = 7,
+};
+
+enum step_kind {
+    STEP_SETUP, /* begin, and the time limit of statements */
+    STEP_ROW,   /* a message */
+    STEP_COMMIT,
+};
+
+/* A statement without an answer. */
+struct inbox_step {
+    struct list link;
+    enum step_kind kind;
+    uint64_t ticket;
+    bool is_call;
+    /* ROW, when answered: what the server said; "" if it did not refuse. `is_aborted` means that it
+     * refused an earlier one of the transaction. */
+    bool is_aborted;
+    enum delivery_result result;
+    char error[160];
+    /* the statement and its values, for sending it again */
+    char *sql;
+    struct postgres_value values[VALUES];
+    size_t value_count;
+};
+
+/* A connection with its statements under way. */
+struct inbox_lane {
+    struct postgres_connection connection;
+    unsigned generation;
+    struct list steps;    /* without an answer, in the order in which they were sent */
+    struct list answered; /* rows of the transaction whose commit has no answer */
+    struct list fresh;    /* rows that were not sent yet */
+    struct list again;    /* rows to send again, each in a transaction of its own */
+    unsigned commits;     /* number of transactions under way */
+};
+
+struct inbox {
+    const struct broker_settings *settings;
+    struct inbox_lane lanes[LANES]; /* for tables, and for calls */
+    bool is_connected;
+    bool is_lost;              /* memory ran out, or the server is a standby now */
+    size_t row_count, row_max; /* messages without an outcome of the server */
+    struct buffer sql, headers, event;
+};
+
+static void inbox_version(char ret_text[BROKER_VERSION_SIZE])
+{
+    const int version = PQlibVersion();
+
+    snprintf(ret_text, BROKER_VERSION_SIZE, "libpq %d.%d", version / 10000, version % 10000);
+}
+
+static const char *inbox_refusal(const struct bytes names[], struct bytes key)
+{
+    const bool is_pair = names[1].data != NULL;
+
+    if (key.data)
+        return "may have no key: a table has none";
+    if (is_pair && !bytes_equal(names[0], BYTES("call")))
+        return "has a / in the name of a table; a function is call/FUNCTION";
+    if (names[is_pair].size == 0)
+        return is_pair ? "names no function" : "names no table";
+    return NULL;
+}
+
+/* ---- settings ---- */
+
+static struct postgres_setup inbox_setup(const struct inbox *inbox)
+{
+    return (struct postgres_setup){.uri = inbox->settings->url->text,
+                                   .name = inbox->settings->client_name,
+                                   .connect_ms = inbox->settings->connect_timeout_ms,
+                                   .answer_ms = ANSWER_MS};
+}
+
+static void inbox_destroy(void *client)
+{
+    struct inbox *inbox = client;
+
+    buffer_deinit(&inbox->sql);
+    buffer_deinit(&inbox->headers);
+    buffer_deinit(&inbox->event);
+    free(inbox);
+}
+
+static enum error_code inbox_create(const struct broker_settings *settings, void **ret_client,
+                                    struct error *ret_error)
+{
+    struct inbox *inbox = calloc(1, sizeof(*inbox));
+
+    if (!inbox)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    inbox->settings = settings;
+    /* Messages that timed out stay until their answer, so there is room for twice the limit. */
+    inbox->row_max = 2 * (size_t)settings->inflight_max;
+    buffer_init(&inbox->sql);
+    buffer_init(&inbox->headers);
+    buffer_init(&inbox->event);
+    for (size_t i = 0; i < LANES; i++) {
+        list_init(&inbox->lanes[i].steps);
+        list_init(&inbox->lanes[i].answered);
+        list_init(&inbox->lanes[i].fresh);
+        list_init(&inbox->lanes[i].again);
+    }
+    const struct postgres_setup setup = inbox_setup(inbox);
+    struct postgres_connection probe;
+    const enum error_code code = postgres_connection_open(&probe, &setup, ret_error);
+    if (code) {
+        inbox_destroy(inbox);
+        return code;
+    }
+    postgres_connection_close(&probe);
+    *ret_client = inbox;
+    return ERROR_NONE;
+}
+
+/* ---- the connections ---- */
+
+static void inbox_free_steps(struct list *steps)
+{
+    for (struct list *link; (link = list_pop(steps));)
+        free(list_item(link, struct inbox_step, link));
+}
+
+static void inbox_disconnect(void *client)
+{
+    struct inbox *inbox = client;
+
+    for (size_t i = 0; i < LANES; i++) {
+        struct inbox_lane *lane = &inbox->lanes[i];
+
+        if (inbox->is_connected)
+            postgres_connection_close(&lane->connection);
+        inbox_free_steps(&lane->steps);
+        inbox_free_steps(&lane->answered);
+        inbox_free_steps(&lane->fresh);
+        inbox_free_steps(&lane->again);
+        lane->commits = 0;
+    }
+    inbox->is_connected = inbox->is_lost = false;
+    inbox->row_count = 0;
+}
+
+/* Waits until an event of a connection, `wake_fd`, or the time. Returns false if the system
+ * refuses. */
+static bool inbox_poll(const struct inbox *inbox, int wake_fd, int timeout_ms)
+{
+    struct pollfd polled[LANES + 1] = {{.fd = wake_fd, .events = POLLIN}};
+    const struct instant now = instant_now();
+
+    for (size_t i = 0; i < LANES; i++) {
+        const struct postgres_connection *connection = &inbox->lanes[i].connection;
+        const struct instant wake_at = postgres_connection_wake_at(connection);
+
+        polled[i + 1] = (struct pollfd){.fd = postgres_connection_fd(connection),
+                                        .events = postgres_connection_events(connection)};
+        if (wake_at.ns == UINT64_MAX)
+            continue;
+        const uint64_t wait_ms = instant_since_ns(now, wake_at) / 1000000 + 1;
+        if (timeout_ms < 0 || wait_ms < (uint64_t)timeout_ms)
+            timeout_ms = (int)wait_ms;
+    }
+    return poll(polled, LANES + 1, timeout_ms) >= 0 || errno == EINTR;
+}
+
+static enum error_code inbox_connect(void *client, struct error *ret_error)
+{
+    struct inbox *inbox = client;
+    const struct postgres_setup setup = inbox_setup(inbox);
+    const struct instant until = instant_add_ms(instant_now(), setup.connect_ms);
+
+    for (size_t i = 0; i < LANES; i++)
+        postgres_connection_open(&inbox->lanes[i].connection, &setup, NULL);
+    inbox->is_connected = true;
+    for (;;) {
+        const struct postgres_connection *missing = NULL;
+
+        for (size_t i = 0; i < LANES; i++) {
+            struct inbox_lane *lane = &inbox->lanes[i];
+
+            if (postgres_connection_turn(&lane->connection))
+                lane->generation = lane->connection.generation;
+            else
+                missing = &lane->connection;
+        }
+        if (!missing)
+            return ERROR_NONE;
+        const struct instant now = instant_now();
+        if (now.ns >= until.ns ||
+            !inbox_poll(inbox, -1, (int)(instant_since_ns(now, until) / 1000000) + 1)) {
+            error_set(ret_error, ERROR_IO, "%.190s",
+                      *missing->cause ? missing->cause : "the server does not answer");
+            inbox_disconnect(inbox);
+            return ERROR_IO;
+        }
+    }
+}
+
+/* ---- statements ---- */
+
+/* Sends the statement and adds the step to those under way, or frees it. */
+static void inbox_send(struct inbox *inbox, struct inbox_lane *lane, struct inbox_step *step,
+                       const char *sql)
+{
+    if (!step) {
+        inbox->is_lost = true;
+        return;
+    }
+    const struct postgres_query query = {sql, step->values, step->value_count};
+
+    list_push(&lane->steps, &step->link);
+    /* A failure breaks the connection, which the next turn reports. */
+    postgres_connection_send(&lane->connection, &query, NULL);
+}
+
+static void inbox_send_plain(struct inbox *inbox, struct inbox_lane *lane, enum step_kind kind,
+                             const char *sql)
+{
+    struct inbox_step *step = calloc(1, sizeof(*step));
+
+    if (step)
+        step->kind = kind;
+    inbox_send(inbox, lane, step, sql);
+}
+
+/* Sends the rows as one transaction, and empties the list. */
+static void inbox_transact(struct inbox *inbox, struct inbox_lane *lane, struct list *rows)
+{
+    inbox_send_plain(inbox, lane, STEP_SETUP, "BEGIN");
+    inbox_send_plain(inbox, lane, STEP_SETUP, "SET LOCAL statement_timeout = " STATEMENT_TIME);
+    for (struct list *link; (link = list_pop(rows));) {
+        struct inbox_step *step = list_item(link, struct inbox_step, link);
+
+        inbox_send(inbox, lane, step, step->sql);
+    }
+    inbox_send_plain(inbox, lane, STEP_COMMIT, "COMMIT");
+    lane->commits++;
+}
+
+/* Sends each row as a transaction of its own, and empties the list. */
+static void inbox_transact_each(struct inbox *inbox, struct inbox_lane *lane, struct list *rows)
+{
+    for (struct list *link; (link = list_pop(rows));) {
+        struct list one;
+
+        list_init(&one);
+        list_push(&one, link);
+        inbox_transact(inbox, lane, &one);
+    }
+}
+
+/* Sends what may be sent. Rows that come while transactions are under way wait, and are one. */
+static void inbox_send_waiting(struct inbox *inbox, struct inbox_lane *lane)
+{
+    inbox_transact_each(inbox, lane, &lane->again);
+    if (lane == &inbox->lanes[1])
+        inbox_transact_each(inbox, lane, &lane->fresh);
+    else if (lane->commits < COMMITS_MAX && !list_is_empty(&lane->fresh))
+        inbox_transact(inbox, lane, &lane->fresh);
+}
+
+/* Appends "schema"."table" of schema.table. */
+static void inbox_append_name(struct buffer *out, struct bytes name)
+{
+    buffer_append_text(out, "\"");
+    for (size_t i = 0; i < name.size; i++) {
+        if (name.data[i] == '.')
+            buffer_append_text(out, "\".\"");
+        else if (name.data[i] == '"')
+            buffer_append_text(out, "\"\"");
+        else
+            buffer_append(out, &name.data[i], 1);
+    }
+    buffer_append_text(out, "\"");
+}
+
+static const char *inbox_field(const struct broker_message *message, const char *name)
+{
+    for (size_t i = message->field_count; i-- > 0;)
+        if (!strcmp(message->fields[i].name, name))
+            return message->fields[i].value.data;
+    return "";
+}
+
+/* Writes the fields as an object. Those before the fixed ones are the timer's own. */
+static void inbox_write_headers(struct buffer *out, const char *name,
+                                const struct broker_message *message)
+{
+    json_open(out, name, '{');
+    for (size_t i = 0; i < message->field_count; i++)
+        json_put_pair(out, bytes_of(message->fields[i].name), message->fields[i].value);
+    json_close(out, '}');
+}
+
+static struct postgres_value inbox_text(struct bytes text)
+{
+    return (struct postgres_value){POSTGRES_TEXT, text.size ? text : (struct bytes){NULL, 0}};
+}
+
+/* A text that the server reads as the type that its place in the statement has. */
+static struct postgres_value inbox_read(struct bytes text)
+{
+    return (struct postgres_value){POSTGRES_READ, text};
+}
+
+static size_t inbox_write_row(struct inbox *inbox, const struct broker_message *message,
+                              struct postgres_value values[VALUES])
+{
+    const struct bytes nothing = {NULL, 0};
+
+    buffer_append_text(&inbox->sql, "INSERT INTO ");
+    inbox_append_name(&inbox->sql, message->names[0]);
+    buffer_append_text(&inbox->sql,
+                       " (webhook_id, due, attempt, key, headers, payload, body)"
+                       " VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (webhook_id) DO NOTHING");
+    inbox_write_headers(&inbox->headers, NULL, message);
+    values[0] = inbox_text(bytes_of(message->id));
+    values[1] = inbox_read(bytes_of(inbox_field(message, "tickwheel-due")));
+    values[2] = inbox_read(bytes_of(inbox_field(message, "tickwheel-attempt")));
+    values[3] = inbox_text(message->timer_key);
+    values[4] = inbox_read(buffer_bytes(&inbox->headers));
+    values[5] = inbox_read(message->is_json && message->payload.size ? message->payload : nothing);
+    values[6] = postgres_bytea(message->payload);
+    if (message->is_json)
+        values[6].bytes = nothing;
+    return VALUES;
+}
+
+static size_t inbox_write_call(struct inbox *inbox, const struct broker_message *message,
+                               struct postgres_value values[VALUES])
+{
+    struct buffer *event = &inbox->event;
+
+    buffer_append_text(&inbox->sql,
+                       "WITH first AS (INSERT INTO tickwheel.called (webhook_id) VALUES ($1)"
+                       " ON CONFLICT (webhook_id) DO NOTHING RETURNING webhook_id) SELECT ");
+    inbox_append_name(&inbox->sql, message->names[1]);
+    buffer_append_text(&inbox->sql, "($2::jsonb) IS NULL FROM first");
+    json_open(event, NULL, '{');
+    json_put_text(event, "webhook_id", message->id);
+    json_put_text(event, "due", inbox_field(message, "tickwheel-due"));
+    json_put_raw(event, "attempt", bytes_of(inbox_field(message, "tickwheel-attempt")));
+    json_put_some(event, "key", message->timer_key);
+    inbox_write_headers(event, "headers", message);
+    if (message->is_json) {
+        json_put_some_raw(event, "payload", message->payload);
+    } else {
+        json_put_name(event, "body_base64");
+        buffer_append_text(event, "\"");
+        base64_append(event, message->payload);
+        buffer_append_text(event, "\"");
+    }
+    json_close(event, '}');
+    values[0] = inbox_text(bytes_of(message->id));
+    values[1] = inbox_text(buffer_bytes(event));
+    return 2;
+}
+
+/* Copies the statement and its values, each with a NUL behind it. */
+static struct inbox_step *inbox_copy(const struct buffer *sql, const struct postgres_value *values,
+                                     size_t count)
+{
+    size_t size = sizeof(struct inbox_step) + sql->size + 1;
+
+    for (size_t i = 0; i < count; i++)
+        size += values[i].bytes.size + 1;
+    struct inbox_step *step = malloc(size);
+    if (!step)
+        return NULL;
+    *step = (struct inbox_step){.kind = STEP_ROW, .value_count = count};
+    char *to = (char *)(step + 1);
+    step->sql = memcpy(to, sql->data, sql->size);
+    to += sql->size;
+    *to++ = '\0';
+    for (size_t i = 0; i < count; i++) {
+        step->values[i] = values[i];
+        if (!values[i].bytes.data)
+            continue;
+        step->values[i].bytes.data = memcpy(to, values[i].bytes.data, values[i].bytes.size);
+        to += values[i].bytes.size;
+        *to++ = '\0';
+    }
+    return step;
+}
+
+static bool inbox_publish(void *client, uint64_t ticket, const struct broker_message *message)
+{
+    struct inbox *inbox = client;
+    const bool is_call = message->names[1].data != NULL;
+    struct inbox_lane *lane = &inbox->lanes[is_call];
+    struct postgres_value values[VALUES];
+
+    if (inbox->row_count == inbox->row_max)
+        return false;
+    buffer_clear(&inbox->sql);
+    buffer_clear(&inbox->headers);
+    buffer_clear(&inbox->event);
+    const size_t count = is_call ? inbox_write_call(inbox, message, values)
+                                 : inbox_write_row(inbox, message, values);
+    const bool failed = buffer_failed(&inbox->sql) || buffer_failed(&inbox->headers) ||
+                        buffer_failed(&inbox->event);
+    struct inbox_step *step = failed ? NULL : inbox_copy(&inbox->sql, values, count);
+    if (!step) {
+        broker_outcome(inbox->settings->sink, ticket, DELIVERY_FAILED, "out of memory");
+        return true;
+    }
+    step->ticket = ticket;
+    step->is_call = is_call;
+    inbox->row_count++;
+    list_push(&lane->fresh, &step->link);
+    return true;
+}
+
+/* ---- answers ---- */
+
+/* Returns whether the server will refuse the row whenever it is sent: a value that its column does
+ * not take, or a row that is too large. What a migration, a grant or other rows may cure is tried
+ * again, and so is everything that a function raises. */
+static bool inbox_is_final(const struct inbox_step *step, const char *state)
+{
+    return !step->is_call && (!strncmp(state, "22", 2) || !strncmp(state, "54", 2) ||
+                              !strcmp(state, "23502") || !strcmp(state, "23514"));
+}
+
+static void inbox_note(struct inbox *inbox, struct inbox_step *step, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    struct error error;
+
+    step->result = DELIVERY_DONE;
+    if (!postgres_result_check(result, &error))
+        return;
+    snprintf(step->error, sizeof(step->error), "%.150s", error.text);
+    step->is_aborted = postgres_result_is(result, "25P02");
+    step->result = state && inbox_is_final(step, state) ? DELIVERY_ENDED : DELIVERY_FAILED;
+    if (postgres_result_is(result, "25006")) /* read only: a standby now */
+        inbox->is_lost = true;
+}
+
+static void inbox_settle(struct inbox *inbox, struct inbox_step *step)
+{
+    inbox->row_count--;
+    broker_outcome(inbox->settings->sink, step->ticket, step->result, step->error);
+    free(step);
+}
+
+/* Ends the transaction of the answered rows: its commit has this answer. */
+static void inbox_end_transaction(struct inbox *inbox, struct inbox_lane *lane, PGresult *result)
+{
+    struct error error = {.text = "rolled back"};
+    /* the commit of a failed transaction is answered by ROLLBACK, without an error */
+    const bool is_stored =
+        !postgres_result_check(result, &error) && !strcmp(PQcmdStatus(result), "COMMIT");
+    lane->commits--;
+    const bool is_alone = lane->answered.next == lane->answered.prev;
+
+    for (struct list *link; (link = list_pop(&lane->answered));) {
+        struct inbox_step *step = list_item(link, struct inbox_step, link);
+        const bool is_refused = step->result != DELIVERY_DONE && !step->is_aborted;
+
+        if (is_stored || is_refused) {
+            inbox_settle(inbox, step);
+        } else if (!is_alone) {
+            *step->error = '\0';
+            step->is_aborted = false;
+            list_push(&lane->again, &step->link);
+        } else { /* the commit was refused, for instance by a deferred constraint */
+            step->result = DELIVERY_FAILED;
+            snprintf(step->error, sizeof(step->error), "%.150s", error.text);
+            inbox_settle(inbox, step);
+        }
+    }
+}
+
+static void inbox_answer(struct inbox *inbox, struct inbox_lane *lane, PGresult *result)
+{
+    struct list *link = list_pop(&lane->steps);
+    struct inbox_step *step = link ? list_item(link, struct inbox_step, link) : NULL;
+
+    if (!step) {
+        inbox->is_lost = true;
+        return;
+    }
+    if (step->kind == STEP_ROW) {
+        inbox_note(inbox, step, result);
+        list_push(&lane->answered, &step->link);
+        return;
+    }
+    if (step->kind == STEP_COMMIT)
+        inbox_end_transaction(inbox, lane, result);
+    else if (postgres_result_check(result, NULL))
+        inbox->is_lost = true;
+    free(step);
+}
+
+/* Moves the connection on. Returns ERROR_IO if it is lost. */
+static enum error_code inbox_turn(struct inbox *inbox, struct inbox_lane *lane, bool *has_answers,
+                                  struct error *ret_error)
+{
+    bool is_up;
+
+    inbox_send_waiting(inbox, lane);
+    is_up = postgres_connection_turn(&lane->connection) &&
+            lane->connection.generation == lane->generation;
+    for (PGresult *result; is_up && (result = postgres_connection_take(&lane->connection));) {
+        inbox_answer(inbox, lane, result);
+        PQclear(result);
+        *has_answers = true;
+    }
+    inbox_send_waiting(inbox, lane);
+    if (is_up && !inbox->is_lost)
+        return ERROR_NONE;
+    const char *cause =
+        inbox->is_lost ? "the server is read only, or memory is out" : lane->connection.cause;
+    return error_set(ret_error, ERROR_IO, "%.190s", *cause ? cause : "the connection is lost");
+}
+
+static enum error_code inbox_wait(void *client, int wake_fd, int timeout_ms,
+                                  struct error *ret_error)
+{
+    struct inbox *inbox = client;
+    bool has_answers = false;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < LANES; i++)
+            if (inbox_turn(inbox, &inbox->lanes[i], &has_answers, ret_error))
+                return ERROR_IO;
+        if (pass == 0 && !inbox_poll(inbox, wake_fd, has_answers ? 0 : timeout_ms))
+            return error_set(ret_error, ERROR_IO, "the system refuses to wait");
+    }
+    return ERROR_NONE;
+}
+
+const struct broker_backend broker_postgres = {
+    .scheme = "postgres",
+    .version = inbox_version,
+    .refusal = inbox_refusal,
+    .create = inbox_create,
+    .connect = inbox_connect,
+    .publish = inbox_publish,
+    .wait = inbox_wait,
+    .disconnect = inbox_disconnect,
+    .destroy = inbox_destroy,
+};
