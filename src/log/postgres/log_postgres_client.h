@@ -1,0 +1,157 @@
+/*
+ * log_postgres_client.h - what the logs of a node share: a thread, and its connections.
+ *
+ * - LANES connections append. A statement has the appends of all logs that wait when a lane is
+ *   free, so one commit of the server serves them all.
+ * - One reads: a statement asks for the next records of all logs that have none left.
+ * - One trims, in slices.
+ *
+ * Only the thread uses connections, and it holds no lock then. A lane's server may be unable to
+ * answer because a standby is away; ending the connection would leave a session that waits. So a
+ * lane is given up only when the reader gets no answer either.
+ *
+ * Threads    A lock guards what logs and the thread share.
+ */
+#ifndef TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_CLIENT_H
+#define TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_CLIENT_H
+
+#include "base/list.h"
+#include "log/postgres/log_postgres.h"
+#include "log/postgres/postgres_connection.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    LOG_POSTGRES_LANES = 3,
+    LOG_POSTGRES_BATCH = 128,  /* appends of one statement, at most */
+    LOG_POSTGRES_POLL_MS = 20, /* pause between two reads that find nothing */
+    LOG_POSTGRES_REASON_SIZE = 160,
+};
+
+/* A record that was read, or appended here. */
+struct log_postgres_record {
+    struct list link;
+    uint64_t place, chain;
+    size_t size;
+    char data[];
+};
+
+enum log_postgres_step {
+    LOG_POSTGRES_IDLE,   /* no append */
+    LOG_POSTGRES_WAITS,  /* to be sent */
+    LOG_POSTGRES_SEEKS,  /* the end of the log must be found first */
+    LOG_POSTGRES_SENT,   /* in a statement of a lane */
+    LOG_POSTGRES_LOOKS,  /* it was not inserted: what is at its place? */
+    LOG_POSTGRES_REPEATS /* it is there: is it replicated? */
+};
+
+struct log_postgres_append {
+    enum log_postgres_step step;
+    bool is_sent;                          /* by a lane, which has no answer yet */
+    uint64_t ticket, place, before, chain; /* before: chain of the record before */
+    struct buffer body;
+    struct instant until;       /* it is in doubt then */
+    struct instant unlanded_at; /* time of the first append after the last landed one; 0 if none */
+    struct log_event done;      /* result; NOTHING if none */
+};
+
+struct log_postgres {
+    struct log log;
+    struct log_postgres_client *client;
+    struct list link; /* of the client's logs */
+    uint32_t partition;
+    int event_fd;
+
+    /* Guarded by the client's lock. */
+    bool is_followed;
+    enum log_from from; /* until the first record is known; then OFFSET */
+    uint64_t number;
+    bool is_placed;        /* `next` and `chain` are known */
+    bool is_anchored;      /* `chain` is known */
+    bool drops_first;      /* FROM_END with 0 records: the first one read is before the end */
+    bool has_end, is_told; /* everything up to `next` was read; END was returned */
+    uint64_t next, chain;  /* place after the last record of `records`, and the chain before it */
+    uint64_t given, given_chain; /* the same of the last record returned or landed; is_given */
+    bool is_given;
+    unsigned follow_id;                 /* number of follows */
+    struct list records;                /* struct log_postgres_record */
+    struct log_postgres_record *record; /* that of the last event */
+    bool is_lost;
+    char lost_reason[LOG_POSTGRES_REASON_SIZE];
+    bool wants_trim, is_trimming;
+    uint64_t trim_before;
+    struct log_event trimmed; /* result of the trim */
+    struct log_postgres_append append;
+    char reason[LOG_POSTGRES_REASON_SIZE]; /* of the last event */
+    char done_reason[LOG_POSTGRES_REASON_SIZE];
+};
+
+struct log_postgres_lane {
+    struct postgres_connection connection;
+    unsigned generation; /* of the statement in flight */
+    enum log_postgres_step step;
+    struct log_postgres *logs[LOG_POSTGRES_BATCH]; /* NULL if it was closed or has given up */
+    size_t count;                                  /* 0 if nothing is in flight */
+    struct instant sent_at, again_at;              /* again_at: end of the pause after a refusal */
+    struct buffer numbers[4], bodies;
+};
+
+struct log_postgres_client {
+    struct log_postgres_options options;
+    char append_sql[800], look_sql[500], repeat_sql[300], seek_sql[300], read_sql[1000],
+        anchor_sql[500], trim_sql[500];
+    pthread_t thread;
+    bool has_thread;
+    int event_fd; /* wakes the thread */
+    atomic_bool ends;
+    pthread_mutex_t lock;
+    struct list logs;
+    char cause[200];            /* why there is no connection; empty if there is one */
+    struct instant answered_at; /* time of the last answer of the server */
+
+    /* The thread's. */
+    struct log_postgres_lane lanes[LOG_POSTGRES_LANES];
+    struct postgres_connection reader, trimmer;
+    struct log_postgres_read {
+        struct log_postgres_asked {
+            uint32_t partition;
+            unsigned follow_id;
+            uint64_t next, chain; /* chain: of the record before, for an anchor */
+            bool is_found;        /* the answer had a row of it */
+        } * logs;
+        size_t count, capacity;
+        bool is_sent, is_anchor;
+        unsigned generation;
+    } read;
+    unsigned anchored_generation; /* of the reader: the chains were compared */
+    struct instant anchored_at;
+    struct instant read_at; /* time of the next read */
+    struct buffer numbers[2];
+    uint32_t trim_partition;
+    unsigned trim_generation;
+    bool trim_is_sent;
+};
+
+/* Writes the statements and sets the connections up. */
+enum error_code log_postgres_client_prepare(struct log_postgres_client *client,
+                                            struct error *ret_error);
+
+/* Runs the thread; `argument` is the client. */
+void *log_postgres_client_run(void *argument);
+
+void log_postgres_client_wake(struct log_postgres_client *client);
+
+/* The next two are called with the lock. */
+
+/* Ends the append with this result. */
+void log_postgres_finish(struct log_postgres *log, enum log_kind kind, const char *reason);
+
+/* Makes LOST the next event, and ends the reading. */
+void log_postgres_lose(struct log_postgres *log, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Forgets the records that were read. */
+void log_postgres_forget(struct log_postgres *log);
+
+#endif

@@ -1,0 +1,599 @@
+/* Goal: what the server acknowledged is read back in one order, at the offsets that were told; an
+ * append to a taken place is refused; one whose connection breaks is found again; a server that
+ * lost records is noticed at once, by appends and by readers. Method: two clients, as of two nodes,
+ * on the server that POSTGRES_URI names, and SQL beside them that plays the other node and the
+ * fail-over. */
+#include "log/postgres/log_postgres.h"
+
+#include "log/postgres/log_postgres_table.h"
+#include "sys/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define WAIT_MS UINT64_C(60000)
+
+struct log_postgres_fixture {
+    struct postgres_connection sql; /* beside the logs */
+    char name[24];                  /* a table for each test */
+    struct log_postgres_client *client, *other_client;
+    struct log *log, *other; /* partition 1, by two nodes */
+};
+
+static void run_sql(struct log_postgres_fixture *fixture, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void run_sql(struct log_postgres_fixture *fixture, const char *format, ...)
+{
+    char sql[500];
+    const struct postgres_query query = {.sql = sql};
+    struct error error;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(sql, sizeof(sql), format, arguments);
+    va_end(arguments);
+    if (postgres_connection_ask(&fixture->sql, &query, NULL, &error))
+        fail_msg("%s: %s", sql, error.text);
+}
+
+static uint64_t sql_u64(struct log_postgres_fixture *fixture, const char *sql)
+{
+    const struct postgres_query query = {.sql = sql};
+    PGresult *result = NULL;
+
+    assert_int_equal(postgres_connection_ask(&fixture->sql, &query, &result, NULL), ERROR_NONE);
+    const uint64_t number = postgres_result_u64(result, 0, 0);
+    PQclear(result);
+    return number;
+}
+
+static struct log_postgres_client *open_client(const struct log_postgres_fixture *fixture,
+                                               uint64_t append_timeout_ms)
+{
+    const struct log_postgres_options options = {.uri = getenv("POSTGRES_URI"),
+                                                 .name = fixture->name,
+                                                 .append_timeout_ms = append_timeout_ms};
+    struct log_postgres_client *client = NULL;
+    struct error error;
+
+    if (log_postgres_client_open(&options, &client, &error))
+        fail_msg("%s", error.text);
+    return client;
+}
+
+static struct log *open_log(struct log_postgres_client *client, uint32_t partition)
+{
+    struct log *log = NULL;
+
+    assert_int_equal(log_postgres_open(client, partition, &log, NULL), ERROR_NONE);
+    return log;
+}
+
+static int log_postgres_set_up(void **state)
+{
+    static unsigned count;
+    struct log_postgres_fixture *fixture = calloc(1, sizeof(*fixture));
+    const struct postgres_setup setup = {
+        .uri = getenv("POSTGRES_URI"), .name = "test", .connect_ms = 10000, .answer_ms = WAIT_MS};
+
+    assert_non_null(fixture);
+    *state = fixture;
+    if (!setup.uri)
+        return 0;
+    snprintf(fixture->name, sizeof(fixture->name), "test-%u", count++);
+    assert_int_equal(postgres_connection_open(&fixture->sql, &setup, NULL), ERROR_NONE);
+    struct error error;
+    if (log_postgres_table_create(&fixture->sql, fixture->name, &error) ||
+        log_postgres_table_check(&fixture->sql, fixture->name, &error))
+        fail_msg("%s", error.text);
+    fixture->client = open_client(fixture, WAIT_MS);
+    fixture->other_client = open_client(fixture, WAIT_MS);
+    fixture->log = open_log(fixture->client, 1);
+    fixture->other = open_log(fixture->other_client, 1);
+    return 0;
+}
+
+static int log_postgres_tear_down(void **state)
+{
+    struct log_postgres_fixture *fixture = *state;
+
+    log_close(fixture->log);
+    log_close(fixture->other);
+    log_postgres_client_close(fixture->client);
+    log_postgres_client_close(fixture->other_client);
+    postgres_connection_close(&fixture->sql);
+    free(fixture);
+    return 0;
+}
+
+static struct log_postgres_fixture *fixture_of(void **state)
+{
+    if (!getenv("POSTGRES_URI"))
+        skip();
+    return *state;
+}
+
+/* The next event that is one. */
+static struct log_event next_event(struct log *log)
+{
+    const struct instant until = instant_add_ms(instant_now(), WAIT_MS);
+    struct log_event event;
+
+    while (log_wait(log, WAIT_MS, &event) == LOG_NOTHING)
+        assert_true(instant_now().ns < until.ns);
+    return event;
+}
+
+static void send_text(struct log *log, uint64_t ticket, const char *text)
+{
+    struct error error;
+
+    if (log_append(log, ticket, bytes_of(text), &error))
+        fail_msg("%s", error.text);
+}
+
+static void assert_event(struct log *log, enum log_kind kind, uint64_t offset)
+{
+    const struct log_event event = next_event(log);
+
+    if (event.kind != kind && event.reason)
+        print_message("%s\n", event.reason);
+    assert_int_equal(event.kind, kind);
+    assert_int_equal(event.offset, offset);
+}
+
+static void assert_sends(struct log *log, uint64_t ticket, const char *text, uint64_t offset)
+{
+    send_text(log, ticket, text);
+    const struct log_event event = next_event(log);
+    if (event.kind != LOG_LANDED && event.reason)
+        print_message("%s\n", event.reason);
+    assert_int_equal(event.kind, LOG_LANDED);
+    assert_int_equal(event.ticket, ticket);
+    assert_int_equal(event.offset, offset);
+    /* by the server's clock, which is this machine's */
+    assert_in_range(event.appended.ms, wall_machine_now().ms - WAIT_MS,
+                    wall_machine_now().ms + 1000);
+}
+
+static void assert_is_read(struct log *log, const char *text, uint64_t offset)
+{
+    const struct log_event event = next_event(log);
+
+    if (event.kind != LOG_RECORD && event.reason)
+        print_message("%s\n", event.reason);
+    assert_int_equal(event.kind, LOG_RECORD);
+    assert_int_equal(event.offset, offset);
+    assert_true(bytes_equal(event.bytes, bytes_of(text)));
+}
+
+/* Skips events until this one, whose reason has these words. */
+static void await_event(struct log *log, enum log_kind kind, const char *words)
+{
+    const struct instant until = instant_add_ms(instant_now(), WAIT_MS);
+    struct log_event event;
+
+    do {
+        event = next_event(log);
+        assert_true(instant_now().ns < until.ns);
+    } while (event.kind != kind);
+    if (words && !strstr(event.reason, words))
+        fail_msg("\"%s\" lacks \"%s\"", event.reason, words);
+}
+
+/* Two nodes read one order. The own record is read as well as landed. */
+static void test_nodes_read_one_order(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct log *one = fixture->log, *two = fixture->other;
+
+    assert_int_equal(log_follow(one, 0, NULL), ERROR_NONE);
+    assert_int_equal(log_follow(two, 0, NULL), ERROR_NONE);
+    assert_event(one, LOG_END, 0);
+    assert_event(two, LOG_END, 0);
+    assert_sends(one, 7, "claim of one", 0);
+    assert_is_read(one, "claim of one", 0);
+    assert_event(one, LOG_END, 1);
+    assert_is_read(two, "claim of one", 0);
+    assert_event(two, LOG_END, 1);
+    assert_sends(two, 8, "claim of two", 1);
+    assert_is_read(two, "claim of two", 1);
+    assert_is_read(one, "claim of two", 1);
+    assert_event(one, LOG_END, 2);
+    assert_int_equal(log_follow(one, 1, NULL), ERROR_NONE); /* again */
+    assert_is_read(one, "claim of two", 1);
+    assert_event(one, LOG_END, 2);
+    assert_int_equal(log_follow_begin(one, NULL), ERROR_NONE);
+    assert_is_read(one, "claim of one", 0);
+    assert_is_read(one, "claim of two", 1);
+    assert_event(one, LOG_END, 2);
+    assert_int_equal(log_follow_end(one, 1, NULL), ERROR_NONE);
+    assert_is_read(one, "claim of two", 1);
+    assert_event(one, LOG_END, 2);
+    assert_int_equal(log_follow_end(one, 0, NULL), ERROR_NONE);
+    assert_event(one, LOG_END, 2);
+    assert_int_equal(log_follow_end(one, 9, NULL), ERROR_NONE);
+    assert_is_read(one, "claim of one", 0);
+}
+
+/* A former owner that has not read the claim of its successor: its append is not in the log. */
+static void test_a_taken_place(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct log *zombie = fixture->log, *owner = fixture->other;
+
+    assert_int_equal(log_follow(zombie, 0, NULL), ERROR_NONE);
+    assert_event(zombie, LOG_END, 0);
+    assert_int_equal(log_follow(owner, 0, NULL), ERROR_NONE);
+    assert_event(owner, LOG_END, 0);
+    assert_sends(owner, 1, "claim", 0);
+    assert_is_read(owner, "claim", 0);
+    assert_event(owner, LOG_END, 1);
+    send_text(zombie, 2, "late"); /* the claim may be read before the answer, and was not before */
+    await_event(zombie, LOG_REFUSED, "another record");
+    assert_sends(owner, 3, "next", 1);
+    assert_int_equal(log_follow(zombie, 0, NULL), ERROR_NONE);
+    assert_is_read(zombie, "claim", 0);
+    assert_is_read(zombie, "next", 1);
+    assert_event(zombie, LOG_END, 2);
+}
+
+/* Appends of the control log go to its end, wherever that is. */
+static void test_the_control_log(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct log *one = open_log(fixture->client, LOG_POSTGRES_CONTROL);
+    struct log *two = open_log(fixture->other_client, LOG_POSTGRES_CONTROL);
+
+    assert_sends(one, 1, "a", 0);
+    assert_sends(two, 2, "b", 1);
+    assert_sends(one, 3, "c", 2);
+    assert_int_equal(log_follow_begin(two, NULL), ERROR_NONE);
+    assert_is_read(two, "a", 0);
+    assert_is_read(two, "b", 1);
+    assert_is_read(two, "c", 2);
+    log_close(one);
+    log_close(two);
+}
+
+static void test_a_record_of_a_megabyte(void **state)
+{
+    enum { LARGE = 990000 };
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    char *text = malloc(LARGE + 1);
+
+    assert_non_null(text);
+    for (uint32_t i = 0, random = 1; i < LARGE; i++, random = random * 1664525 + 1013904223)
+        text[i] = (char)('0' + (random >> 24) % 64);
+    text[LARGE] = '\0';
+    assert_sends(fixture->log, 1, text, 0);
+    assert_int_equal(log_follow(fixture->other, 0, NULL), ERROR_NONE);
+    assert_is_read(fixture->other, text, 0);
+    free(text);
+}
+
+/* Another transaction has the place for a while: the append waits for its end. */
+static void begin_at_the_place(struct log_postgres_fixture *fixture, const char *text)
+{
+    run_sql(fixture, "BEGIN");
+    run_sql(fixture, "INSERT INTO \"%s_log\" VALUES (1, 0, %lld, 1, '%s')", fixture->name,
+            (long long)bytes_hash(0, bytes_of(text)), text);
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_event(fixture->log, LOG_END, 0);
+    send_text(fixture->log, 5, "mine");
+    struct log_event event;
+    /* until the append waits */
+    while (sql_u64(fixture, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0)
+        assert_int_equal(log_wait(fixture->log, 1, &event), LOG_NOTHING);
+}
+
+static void test_the_place_is_given_back(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    begin_at_the_place(fixture, "another");
+    run_sql(fixture, "ROLLBACK");
+    assert_event(fixture->log, LOG_LANDED, 0);
+    assert_is_read(fixture->log, "mine", 0);
+}
+
+/* The connection of the append breaks, and with it the knowledge of what became of it. */
+static void break_connections(struct log_postgres_fixture *fixture)
+{
+    run_sql(fixture, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"
+                     " application_name = 'tickwheel' AND pid <> pg_backend_pid()");
+}
+
+static void test_a_broken_connection(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    begin_at_the_place(fixture, "another");
+    break_connections(fixture);
+    run_sql(fixture, "ROLLBACK");
+    assert_event(fixture->log, LOG_LANDED, 0);
+    assert_is_read(fixture->log, "mine", 0);
+}
+
+/* The record was committed before the connection broke: it has landed, once. */
+static void test_a_commit_without_an_answer(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    begin_at_the_place(fixture, "mine");
+    break_connections(fixture);
+    run_sql(fixture, "COMMIT");
+    await_event(fixture->log, LOG_LANDED, NULL);
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_is_read(fixture->log, "mine", 0);
+    assert_event(fixture->log, LOG_END, 1);
+    assert_sends(fixture->log, 6, "next", 1);
+}
+
+static void test_a_place_lost_meanwhile(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    begin_at_the_place(fixture, "another");
+    break_connections(fixture);
+    run_sql(fixture, "COMMIT");
+    await_event(fixture->log, LOG_REFUSED, "another record");
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_is_read(fixture->log, "another", 0);
+}
+
+/* The server has committed, and warns that it does not know of the standby. The append lands when
+ * a later commit is known to be replicated. */
+static void test_a_commit_with_a_warning(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    run_sql(fixture,
+            "CREATE FUNCTION \"warn-%s\"() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN RAISE WARNING ''canceling wait''; RETURN NEW; END'",
+            fixture->name);
+    run_sql(fixture,
+            "CREATE TRIGGER warn BEFORE INSERT ON \"%s_log\" FOR EACH ROW"
+            " EXECUTE FUNCTION \"warn-%s\"()",
+            fixture->name, fixture->name);
+    assert_sends(fixture->log, 1, "mine", 0);
+}
+
+/* An append without an answer in time is in doubt. It lands later, and takes the place. */
+static void test_an_append_without_an_answer(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct log_postgres_client *client = open_client(fixture, 300);
+    struct log *log = open_log(client, 2);
+    struct log_event event;
+
+    assert_int_equal(log_follow(log, 0, NULL), ERROR_NONE);
+    assert_event(log, LOG_END, 0);
+    run_sql(fixture, "BEGIN");
+    run_sql(fixture, "LOCK TABLE \"%s_log\" IN SHARE ROW EXCLUSIVE MODE", fixture->name);
+    send_text(log, 1, "late");
+    assert_int_equal(log_append(log, 2, BYTES("too soon"), NULL), ERROR_OVERLOADED);
+    event = next_event(log);
+    assert_int_equal(event.kind, LOG_FAILED);
+    assert_int_equal(event.ticket, 1);
+    run_sql(fixture, "COMMIT");
+    assert_is_read(log, "late", 0);
+    assert_event(log, LOG_END, 1);
+    assert_sends(log, 3, "next", 1);
+    log_close(log);
+    log_postgres_client_close(client);
+}
+
+static void fill(struct log_postgres_fixture *fixture)
+{
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_event(fixture->log, LOG_END, 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        send_text(fixture->log, i + 1, "record");
+        await_event(fixture->log, LOG_LANDED, NULL);
+    }
+    assert_int_equal(log_follow(fixture->other, 2, NULL), ERROR_NONE);
+    assert_is_read(fixture->other, "record", 2);
+    assert_event(fixture->other, LOG_END, 3);
+}
+
+/* The tail is gone, as after a fail-over to a standby that lacked it: an append notices, and a node
+ * that only reads does. */
+static void test_a_lost_tail(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    fill(fixture);
+    run_sql(fixture, "DELETE FROM \"%s_log\" WHERE place = 2", fixture->name);
+    send_text(fixture->log, 9, "next");
+    await_event(fixture->log, LOG_REFUSED, "lacks");
+    await_event(fixture->log, LOG_LOST, "lacks record 2");
+    await_event(fixture->other, LOG_LOST, "lacks record 2");
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_is_read(fixture->log, "record", 0);
+    assert_is_read(fixture->log, "record", 1);
+    assert_event(fixture->log, LOG_END, 2);
+    /* a node that had read further finds the end too early */
+    assert_int_equal(log_follow(fixture->other, 3, NULL), ERROR_NONE);
+    await_event(fixture->other, LOG_LOST, "ends before record 3");
+}
+
+/* The tail is another one: the standby lacked it, and another node has appended since. */
+static void test_another_tail(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    fill(fixture);
+    run_sql(fixture, "UPDATE \"%s_log\" SET chain = 77, body = 'another' WHERE place = 2",
+            fixture->name);
+    send_text(fixture->log, 9, "next");
+    await_event(fixture->log, LOG_REFUSED, "lacks");
+    await_event(fixture->log, LOG_LOST, "record 2");
+    await_event(fixture->other, LOG_LOST, "record 2 of the server is another one");
+}
+
+/* A record that does not follow from those before is told, and not returned. */
+static void test_a_spoiled_row(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    fill(fixture);
+    run_sql(fixture, "UPDATE \"%s_log\" SET body = 'spoiled' WHERE place = 1", fixture->name);
+    assert_int_equal(log_follow(fixture->other, 0, NULL), ERROR_NONE);
+    assert_is_read(fixture->other, "record", 0);
+    await_event(fixture->other, LOG_LOST, "record 1 does not follow");
+    run_sql(fixture, "DELETE FROM \"%s_log\" WHERE place = 1", fixture->name);
+    assert_int_equal(log_follow(fixture->other, 0, NULL), ERROR_NONE);
+    assert_is_read(fixture->other, "record", 0);
+    await_event(fixture->other, LOG_LOST, "record 1 is missing");
+}
+
+/* A place behind the end is one of another log, or of one that lost records. */
+static void test_a_follow_beyond_the_end(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    fill(fixture);
+    assert_int_equal(log_follow(fixture->log, 9, NULL), ERROR_NONE);
+    await_event(fixture->log, LOG_LOST, "ends before record 9");
+    assert_int_equal(log_follow(fixture->log, 3, NULL), ERROR_NONE);
+    assert_event(fixture->log, LOG_END, 3);
+    assert_sends(fixture->log, 20, "next", 3);
+}
+
+/* The last record stays, whatever is trimmed. */
+static void test_log_trims(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    fill(fixture);
+    assert_int_equal(log_trim(fixture->log, 2, NULL), ERROR_NONE);
+    assert_int_equal(log_trim(fixture->log, 2, NULL), ERROR_OVERLOADED);
+    await_event(fixture->log, LOG_TRIMMED, NULL);
+    assert_int_equal(log_follow(fixture->other, 0, NULL), ERROR_NONE);
+    await_event(fixture->other, LOG_LOST, "record 0 is missing");
+    assert_int_equal(log_follow_begin(fixture->other, NULL), ERROR_NONE);
+    assert_is_read(fixture->other, "record", 2);
+    assert_event(fixture->other, LOG_END, 3);
+    assert_int_equal(log_trim(fixture->log, 3, NULL), ERROR_NONE);
+    await_event(fixture->log, LOG_TRIMMED, NULL);
+    send_text(fixture->log, 20, "next");
+    await_event(fixture->log, LOG_LANDED, NULL);
+    assert_is_read(fixture->other, "next", 3);
+}
+
+/* Many logs of one client share statements; each keeps its order. */
+static void test_many_logs(void **state)
+{
+    enum { LOGS = 24, RECORDS = 200 };
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct log *logs[LOGS];
+    uint64_t landed[LOGS] = {0}, left = LOGS * RECORDS;
+    const struct instant begun = instant_now();
+
+    for (uint32_t i = 0; i < LOGS; i++) {
+        logs[i] = open_log(fixture->client, 100 + i);
+        assert_int_equal(log_follow(logs[i], 0, NULL), ERROR_NONE);
+        assert_event(logs[i], LOG_END, 0);
+        send_text(logs[i], 1, "record");
+    }
+    while (left > 0)
+        for (uint32_t i = 0; i < LOGS; i++) {
+            struct log_event event;
+
+            while (log_wait(logs[i], 0, &event) != LOG_NOTHING) {
+                if (event.kind != LOG_LANDED)
+                    continue;
+                assert_int_equal(event.offset, landed[i]);
+                landed[i]++;
+                left--;
+                if (landed[i] < RECORDS)
+                    send_text(logs[i], landed[i] + 1, "record");
+            }
+        }
+    const uint64_t ms = instant_since_ns(begun, instant_now()) / 1000000;
+    print_message("%d appends in %llu ms\n", LOGS * RECORDS, (unsigned long long)ms);
+    for (uint32_t i = 0; i < LOGS; i++) {
+        struct log *reader = open_log(fixture->other_client, 100 + i);
+
+        assert_int_equal(log_follow(reader, 0, NULL), ERROR_NONE);
+        for (uint64_t k = 0; k < RECORDS; k++)
+            assert_is_read(reader, "record", k);
+        assert_event(reader, LOG_END, RECORDS);
+        log_close(reader);
+        log_close(logs[i]);
+    }
+}
+
+/* A table that is another one, and a name that is no name of a table. */
+static void test_tables(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct error error;
+
+    assert_int_equal(log_postgres_table_check(&fixture->sql, "none", &error), ERROR_NOT_FOUND);
+    run_sql(fixture, "CREATE TABLE IF NOT EXISTS other_log (partition int8)");
+    assert_int_equal(log_postgres_table_check(&fixture->sql, "other", &error), ERROR_INVALID);
+    assert_int_equal(log_postgres_table_create(&fixture->sql, "a\"; DROP TABLE b; --", &error),
+                     ERROR_INVALID);
+    assert_int_equal(log_postgres_table_create(&fixture->sql, "a'b", &error), ERROR_INVALID);
+}
+
+/* Without a server the log says so, and a password is not shown. */
+static void test_no_postgres_is_there(void **state)
+{
+    const struct log_postgres_options options = {
+        .uri = "postgres://a:s3cret@127.0.0.1:1/b", .name = "x", .append_timeout_ms = 2500};
+    struct log_postgres_client *client = NULL;
+    char text[300] = "";
+    bool is_alone = false;
+    struct log_event event;
+
+    (void)state;
+    assert_int_equal(log_postgres_client_open(&options, &client, NULL), ERROR_NONE);
+    struct log *log = open_log(client, 0);
+    send_text(log, 1, "lost");
+    while (log_wait(log, 50, &event) == LOG_NOTHING)
+        if (log_get_trouble(log, text, sizeof(text)) == LOG_ALONE)
+            is_alone = true;
+    assert_true(is_alone);
+    assert_non_null(strstr(text, "127.0.0.1"));
+    assert_null(strstr(text, "s3cret"));
+    assert_int_equal(event.kind, LOG_FAILED);
+    assert_null(strstr(event.reason, "s3cret"));
+    log_close(log);
+    log_postgres_client_close(client);
+}
+
+int main(void)
+{
+#define LOG_POSTGRES_TEST(test) \
+    cmocka_unit_test_setup_teardown(test, log_postgres_set_up, log_postgres_tear_down)
+    const struct CMUnitTest tests[] = {
+        LOG_POSTGRES_TEST(test_nodes_read_one_order),
+        LOG_POSTGRES_TEST(test_a_taken_place),
+        LOG_POSTGRES_TEST(test_the_control_log),
+        LOG_POSTGRES_TEST(test_a_record_of_a_megabyte),
+        LOG_POSTGRES_TEST(test_the_place_is_given_back),
+        LOG_POSTGRES_TEST(test_a_broken_connection),
+        LOG_POSTGRES_TEST(test_a_commit_without_an_answer),
+        LOG_POSTGRES_TEST(test_a_place_lost_meanwhile),
+        LOG_POSTGRES_TEST(test_a_commit_with_a_warning),
+        LOG_POSTGRES_TEST(test_an_append_without_an_answer),
+        LOG_POSTGRES_TEST(test_a_lost_tail),
+        LOG_POSTGRES_TEST(test_another_tail),
+        LOG_POSTGRES_TEST(test_a_spoiled_row),
+        LOG_POSTGRES_TEST(test_a_follow_beyond_the_end),
+        LOG_POSTGRES_TEST(test_log_trims),
+        LOG_POSTGRES_TEST(test_many_logs),
+        LOG_POSTGRES_TEST(test_tables),
+        cmocka_unit_test(test_no_postgres_is_there),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
