@@ -105,10 +105,14 @@ enum error_code cluster_check(const struct config *config, struct error *ret_err
         return error_set(ret_error, ERROR_INVALID, "cluster_zone: it has a control character");
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         file_count += *files[i] != '\0';
+    if (*config->cluster_log && *config->cluster_brokers)
+        return error_set(ret_error, ERROR_INVALID,
+                         "cluster_log and cluster_brokers: the log is in one of them");
     if (!*config->cluster_listen)
         return ERROR_NONE;
-    if (!*config->cluster_brokers)
-        return error_set(ret_error, ERROR_INVALID, "cluster_listen: set cluster_brokers too");
+    if (!config_is_cluster(config))
+        return error_set(ret_error, ERROR_INVALID,
+                         "cluster_listen: set cluster_log or cluster_brokers too");
     if (strlen(config->cluster_secret) < CLUSTER_SECRET_SIZE_MIN)
         return error_set(ret_error, ERROR_INVALID,
                          "cluster_secret: %d bytes or more are needed, equal on all nodes: whoever "

@@ -10,7 +10,7 @@
 #include "import_folders.h"
 #include "steps.h"
 
-#include "cluster/kafka/topics_kafka.h"
+#include "node/node_cluster_log.h"
 #include "cluster/import.h"
 #include "sys/clock.h"
 
@@ -32,7 +32,7 @@ struct cluster_import {
     const struct config *config;
     struct import_folders folders;
     uint64_t cluster;
-    char topic[80];
+    struct cluster_log_client *client;
     uint16_t partition;
     enum cluster_import_step step;
     struct import *import;
@@ -65,16 +65,16 @@ static enum error_code cluster_import_compare(struct cluster_import *run, struct
     if (import_is_repeat(run->import, record))
         return ERROR_NONE;
     return error_set(ret_error, ERROR_INVALID,
-                     "partition %u of the topic %s is not empty, and has something else than the "
-                     "import of these folders: use a cluster that no node has started in",
-                     run->partition, run->topic);
+                     "partition %u of the cluster %.64s is not empty, and has something else than "
+                     "the import of these folders: use a cluster that no node has started in",
+                     run->partition, run->config->cluster_name);
 }
 
 static enum error_code cluster_import_end(struct cluster_import *run, struct error *ret_error)
 {
     if (run->step == CLUSTER_IMPORT_COMPARE)
-        return error_set(ret_error, ERROR_IO, "partition %u of the topic %s lacks records",
-                         run->partition, run->topic);
+        return error_set(ret_error, ERROR_IO, "partition %u of the cluster %.64s lacks records",
+                         run->partition, run->config->cluster_name);
     /* from here on records are missing, and are appended in the steps that append */
     run->is_appending = true;
     return ERROR_NONE;
@@ -93,7 +93,8 @@ static enum error_code cluster_import_handle(struct cluster_import *run,
         return cluster_import_go_on(run, ret_error);
     case LOG_FAILED:
     case LOG_LOST:
-        return error_set(ret_error, ERROR_IO, "topic %s: %.100s", run->topic, event->reason);
+        return error_set(ret_error, ERROR_IO, "the log of partition %u: %.100s", run->partition,
+                         event->reason);
     default:
         return ERROR_NONE;
     }
@@ -149,12 +150,6 @@ static enum error_code cluster_import_count(struct cluster_import *run, struct e
 static enum error_code cluster_import_partition(struct cluster_import *run, struct error *ret_error)
 {
     const struct import_choice *choice = &run->folders.choices[run->partition];
-    const struct log_kafka_options options = {
-        .brokers = run->config->cluster_brokers,
-        .topic = run->topic,
-        .partition = run->partition,
-        .append_timeout_ms = IMPORT_WAIT_MS,
-    };
     enum error_code code = import_open(run->folders.storages[choice->taken], run->partition,
                                        run->cluster, choice->epoch, &run->import, ret_error);
 
@@ -162,7 +157,7 @@ static enum error_code cluster_import_partition(struct cluster_import *run, stru
     run->is_appending = run->is_sent = false;
     if (code)
         return code;
-    code = log_kafka_open(&options, &run->log, ret_error);
+    code = cluster_log_open(run->client, run->partition, 0, &run->log, ret_error);
     if (!code)
         code = import_next(run->import, ret_error);
     if (!code)
@@ -178,7 +173,9 @@ static enum error_code cluster_import_partition(struct cluster_import *run, stru
 
 static enum error_code cluster_import_all(struct cluster_import *run, struct error *ret_error)
 {
-    enum error_code code = ERROR_NONE;
+    struct cluster_log_options options = node_cluster_log_options(run->config);
+    options.append_timeout_ms = IMPORT_WAIT_MS;
+    enum error_code code = cluster_log_client_open(&options, &run->client, ret_error);
 
     for (int step = 0; step < CLUSTER_IMPORT_STEPS && !code; step++) {
         run->step = (enum cluster_import_step)step;
@@ -187,17 +184,15 @@ static enum error_code cluster_import_all(struct cluster_import *run, struct err
             code = cluster_import_partition(run, ret_error);
         }
     }
+    cluster_log_client_close(run->client);
+    run->client = NULL;
     return code;
 }
 
 static enum error_code cluster_import_check(struct cluster_import *run, struct error *ret_error)
 {
-    const struct topics_kafka_options options = {
-        .brokers = run->config->cluster_brokers,
-        .name = run->config->cluster_name,
-        .partition_count = (uint16_t)run->config->partitions,
-    };
-    struct topics_kafka_report report;
+    const struct cluster_log_options options = node_cluster_log_options(run->config);
+    struct cluster_log_report report;
 
     if (run->folders.partition_count != run->config->partitions)
         return error_set(
@@ -205,7 +200,7 @@ static enum error_code cluster_import_check(struct cluster_import *run, struct e
             "the folder has %u partitions, and the cluster %u: ids and keys would lead "
             "elsewhere; use tickwheel export and import",
             run->folders.partition_count, run->config->partitions);
-    const enum error_code code = topics_kafka_check(&options, &report, ret_error);
+    const enum error_code code = cluster_log_check(&options, &report, ret_error);
     if (!code)
         run->cluster = report.cluster;
     return code;
@@ -236,11 +231,10 @@ int cluster_import(const struct config *config, const char *const *folders, size
     struct cluster_import run = {.config = config};
     struct error error;
 
-    if (!*config->cluster_brokers) {
-        fprintf(stderr, "tickwheeld: --cluster-import needs cluster_brokers\n");
+    if (!config_is_cluster(config)) {
+        fprintf(stderr, "tickwheeld: --cluster-import needs cluster_log or cluster_brokers\n");
         return IMPORT_UNREADABLE;
     }
-    snprintf(run.topic, sizeof(run.topic), "%s.log", config->cluster_name);
     const int result = import_folders_open(&run.folders, folders, folder_count, &error)
                            ? cluster_import_failed(&error, IMPORT_UNREADABLE)
                            : cluster_import_run(&run);

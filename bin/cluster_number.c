@@ -9,9 +9,9 @@
 #include "steps.h"
 
 #include "base/number.h"
-#include "cluster/kafka/topics_kafka.h"
 #include "cluster/frame.h"
 #include "cluster/roster.h"
+#include "node/node_cluster_log.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/files.h"
@@ -144,7 +144,7 @@ static enum error_code cluster_number_run(struct cluster_number *number, struct 
             code = error_set(ret_error, ERROR_IO, "no number was claimed: %.120s", event.reason);
             break;
         case LOG_LOST:
-            code = error_set(ret_error, ERROR_IO, "the control topic cannot be read: %.100s",
+            code = error_set(ret_error, ERROR_IO, "the control log cannot be read: %.100s",
                              event.reason);
             break;
         default:
@@ -162,14 +162,8 @@ static enum error_code cluster_number_run(struct cluster_number *number, struct 
 
 enum error_code cluster_number_find(struct config *config, struct error *ret_error)
 {
-    const struct topics_kafka_options topics = {.brokers = config->cluster_brokers,
-                                                .name = config->cluster_name,
-                                                .partition_count = (uint16_t)config->partitions};
-    char topic[80];
-    const struct log_kafka_options options = {.brokers = config->cluster_brokers,
-                                              .topic = topic,
-                                              .append_timeout_ms = NUMBER_WAIT_MS,
-                                              .lost_ms = NUMBER_WAIT_MS};
+    struct cluster_log_options options = node_cluster_log_options(config);
+    struct cluster_log_client *client = NULL;
     struct founding founding;
 
     if (cluster_number_load(config, &config->cluster_node_id))
@@ -177,15 +171,19 @@ enum error_code cluster_number_find(struct config *config, struct error *ret_err
     struct cluster_number *number = calloc(1, sizeof(*number));
     if (!number)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    snprintf(topic, sizeof(topic), "%s.control", config->cluster_name);
-    enum error_code code = topics_kafka_identify(&topics, &number->cluster, &founding, ret_error);
+    options.append_timeout_ms = NUMBER_WAIT_MS;
+    enum error_code code = cluster_log_identify(&options, &number->cluster, &founding, ret_error);
     if (!code && entropy_u64(&number->incarnation))
         code = error_set(ret_error, ERROR_IO, "the system gives no entropy");
     if (!code)
-        code = log_kafka_open(&options, &number->log, ret_error);
+        code = cluster_log_client_open(&options, &client, ret_error);
+    if (!code)
+        code =
+            cluster_log_open(client, CLUSTER_LOG_CONTROL, NUMBER_WAIT_MS, &number->log, ret_error);
     if (!code)
         code = cluster_number_run(number, ret_error);
     log_close(number->log);
+    cluster_log_client_close(client);
     config->cluster_node_id = code ? 0 : number->wanted;
     free(number);
     return code;

@@ -1,23 +1,12 @@
-/* cluster_topics.c - makes and checks the topics of a cluster. */
+/* cluster_topics.c - makes and checks what carries the log of a cluster: topics, or a table. */
 #include "steps.h"
 
-#include "cluster/kafka/topics_kafka.h"
+#include "node/node_cluster_log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 enum { CLUSTER_TOPICS_RIGHT = 0, CLUSTER_TOPICS_WRONG = 1, CLUSTER_TOPICS_USAGE = 2 };
-
-static struct topics_kafka_options cluster_topics_options(const struct config *config)
-{
-    return (struct topics_kafka_options){
-        .brokers = config->cluster_brokers,
-        .name = config->cluster_name,
-        .partition_count = (uint16_t)config->partitions,
-        .replica_count = config->cluster_replicas,
-        .secret = bytes_of(config->cluster_secret),
-    };
-}
 
 static void cluster_topics_print(const void *context, const char *reason)
 {
@@ -36,25 +25,22 @@ static void cluster_topics_log(const void *log, const char *reason)
 
 int cluster_topics_create(const struct config *config)
 {
-    struct topics_kafka_options options = cluster_topics_options(config);
-    struct topics_kafka_report report;
+    struct cluster_log_options options = node_cluster_log_options(config);
+    struct cluster_log_report report;
     struct error error = {.text = ""};
 
     options.waits = cluster_topics_print;
 
-    if (!*config->cluster_brokers) {
-        fprintf(stderr, "tickwheeld: --cluster-create needs cluster_brokers\n");
+    if (!config_is_cluster(config)) {
+        fprintf(stderr, "tickwheeld: --cluster-create needs cluster_log or cluster_brokers\n");
         return CLUSTER_TOPICS_USAGE;
     }
-    if (topics_kafka_create(&options, &report, &error)) {
+    if (cluster_log_create(&options, &report, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return CLUSTER_TOPICS_WRONG;
     }
-    printf("The cluster %s %s: id %016" PRIx64 ", topics %s.log with %u partitions and "
-           "%s.control,\n%u replicas of each on %u brokers.\n",
-           options.name, report.is_founded ? "is made" : "was there, and is right", report.cluster,
-           options.name, options.partition_count, options.name, report.replica_count,
-           report.broker_count);
+    printf("The cluster %s %s: id %016" PRIx64 ",\n%s.\n", options.name,
+           report.is_founded ? "is made" : "was there, and is right", report.cluster, report.text);
     if (*report.warning)
         fprintf(stderr, "tickwheeld: warning: %s\n", report.warning);
     return fflush(stdout) == 0 ? CLUSTER_TOPICS_RIGHT : CLUSTER_TOPICS_WRONG;
@@ -62,15 +48,15 @@ int cluster_topics_create(const struct config *config)
 
 int cluster_topics_change_secret(const struct config *config)
 {
-    const struct topics_kafka_options options = cluster_topics_options(config);
+    const struct cluster_log_options options = node_cluster_log_options(config);
     struct error error = {.text = ""};
 
-    if (!*config->cluster_brokers || !*config->cluster_secret) {
-        fprintf(stderr, "tickwheeld: --cluster-change-secret needs cluster_brokers and "
-                        "cluster_secret\n");
+    if (!config_is_cluster(config) || !*config->cluster_secret) {
+        fprintf(stderr, "tickwheeld: --cluster-change-secret needs cluster_secret, and cluster_log "
+                        "or cluster_brokers\n");
         return CLUSTER_TOPICS_USAGE;
     }
-    if (topics_kafka_change_secret(&options, &error)) {
+    if (cluster_log_change_secret(&options, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return CLUSTER_TOPICS_WRONG;
     }
@@ -81,12 +67,12 @@ int cluster_topics_change_secret(const struct config *config)
 enum error_code cluster_topics_check(const struct config *config, const struct event_log *log,
                                      struct error *ret_error)
 {
-    struct topics_kafka_options options = cluster_topics_options(config);
-    struct topics_kafka_report report;
+    struct cluster_log_options options = node_cluster_log_options(config);
+    struct cluster_log_report report;
 
     options.waits = cluster_topics_log;
     options.context = log;
-    const enum error_code code = topics_kafka_check(&options, &report, ret_error);
+    const enum error_code code = cluster_log_check(&options, &report, ret_error);
 
     if (code)
         return code;
@@ -97,8 +83,7 @@ enum error_code cluster_topics_check(const struct config *config, const struct e
     event_log_text(&line, "name", config->cluster_name);
     event_log_text(&line, "id", id);
     event_log_number(&line, "node", config->cluster_node_id);
-    event_log_number(&line, "brokers", report.broker_count);
-    event_log_number(&line, "replicas", report.replica_count);
+    event_log_text(&line, "log", report.text);
     if (*report.warning)
         event_log_text(&line, "warning", report.warning);
     event_log_end(&line);

@@ -15,7 +15,7 @@ enum error_code memory_limit_check(const struct config *config, struct error *re
 {
     size_t threads = MEMORY_LIMIT_THREADS + (config->shards ? config->shards : process_cores());
 
-    if (*config->cluster_brokers)
+    if (config_is_cluster(config))
         threads += MEMORY_LIMIT_THREADS_CLUSTER + config->partitions;
     return process_try(threads, MEMORY_LIMIT_BYTES, ret_error);
 }

@@ -740,7 +740,7 @@ static int run(struct config *config, bool wants_banner, char *environment[])
         exit_code = fail(&service, "start_failed", &error);
     } else if (clock_start(config, &error)) {
         exit_code = fail(&service, "start_failed", &error);
-    } else if (*config->cluster_brokers && prepare_cluster(&service, config, &error)) {
+    } else if (config_is_cluster(config) && prepare_cluster(&service, config, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else if (open_node(&service, &error)) {
         exit_code = fail(&service, "start_failed", &error);

@@ -95,7 +95,7 @@ class Answers(unittest.TestCase):
                             (["--webhook-secret", "hush"], "webhook_secret: "),
                             (["--broker-connections", "orders=fax://x"], "broker_connections: orders: fax"),
                             *((["--cluster-brokers", "127.0.0.1:1", *flags], hint) for flags, hint in CLUSTER),
-                            (["--cluster-listen", "127.0.0.1:0"], "set cluster_brokers too"),
+                            (["--cluster-listen", "127.0.0.1:0"], "set cluster_log or cluster_brokers too"),
                             (["--config", "/nonexistent"], "/nonexistent")]:
             done = run(*flags)
             self.assertEqual(done.returncode, 2, flags)

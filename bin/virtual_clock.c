@@ -17,9 +17,10 @@ enum error_code clock_check(const struct config *config, struct error *ret_error
 
     if (code || !choice.is_virtual)
         return code;
-    if (*config->cluster_brokers)
-        return error_set(ret_error, ERROR_INVALID,
-                         "clock: a cluster has a real clock; do not set cluster_brokers");
+    if (config_is_cluster(config))
+        return error_set(
+            ret_error, ERROR_INVALID,
+            "clock: a cluster has a real clock; do not set cluster_log or cluster_brokers");
     if (!http_address_is_loopback(config->listen_address))
         return error_set(ret_error, ERROR_INVALID,
                          "clock: a virtual clock is for tests: set listen_address to 127.0.0.1");

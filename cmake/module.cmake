@@ -97,6 +97,9 @@ function(tw_choose name source)
     endif()
 endfunction()
 
+# Runs a program beside a PostgreSQL server, which POSTGRES_URI names; without PostgreSQL the program runs without.
+set(TW_UNDER_POSTGRES python3 -B ${CMAKE_SOURCE_DIR}/tests/support/postgres_servers.py)
+
 # A test program: goes by its file's name, is run by ctest under the same name. In an x_fault_test.c
 # memory runs out when it says so (tests/support/scarce.h). UNDER: a command that runs it, with a server beside it.
 function(tw_test source)

@@ -217,6 +217,12 @@ void ownership_refused(struct ownership *ownership, uint64_t ticket, struct inst
         ownership_lose(ownership, OWNERSHIP_NO_RESULT, now);
 }
 
+void ownership_fenced(struct ownership *ownership, uint64_t ticket, struct instant now)
+{
+    if (ownership->is_sent_ && ownership->ticket_ == ticket)
+        ownership_lose(ownership, OWNERSHIP_FAILED, now);
+}
+
 void ownership_pass(struct ownership *ownership, uint64_t next)
 {
     assert(!ownership->is_sent_);

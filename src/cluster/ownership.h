@@ -181,6 +181,10 @@ void ownership_failed(struct ownership *ownership, uint64_t ticket, struct insta
  * next append takes the sequence number. */
 void ownership_refused(struct ownership *ownership, uint64_t ticket, struct instant now);
 
+/* Reports that the append is not in the log and never will be, because another record has its
+ * place. An owner has been succeeded. */
+void ownership_fenced(struct ownership *ownership, uint64_t ticket, struct instant now);
+
 /* Reports that the log has no record of this partition from place.next up to `next`. No append is
  * in flight. */
 void ownership_pass(struct ownership *ownership, uint64_t next);

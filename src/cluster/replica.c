@@ -673,6 +673,12 @@ void replica_refused_append(struct replica *replica, uint64_t ticket, enum error
     replica_refuse_commit(replica, code);
 }
 
+void replica_fenced(struct replica *replica, uint64_t ticket, struct instant now)
+{
+    if (ticket == replica->ticket && replica->own_ticket)
+        ownership_fenced(&replica->own, replica->own_ticket, now);
+}
+
 void replica_failed(struct replica *replica, uint64_t ticket, struct instant now)
 {
     if (ticket == replica->ticket && replica->own_ticket)

@@ -145,6 +145,9 @@ void replica_left(struct replica *replica);
 void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now);
 void replica_failed(struct replica *replica, uint64_t ticket, struct instant now);
 
+/* Reports that another record has the place of the append, which never will be in the log. */
+void replica_fenced(struct replica *replica, uint64_t ticket, struct instant now);
+
 /* Reports that the append is not in the log and never will be, for this reason. */
 void replica_refused_append(struct replica *replica, uint64_t ticket, enum error_code code,
                             struct instant now);

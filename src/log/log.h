@@ -3,7 +3,7 @@
  *
  * The log is the truth: every acknowledged record is in it, and the storage follows it.
  * The bytes of a record are opaque. Implementations: files/log_local.h, in files of a data folder;
- * kafka/log_kafka.h, on a partition of a topic.
+ * kafka/log_kafka.h, on a partition of a topic; postgres/log_postgres.h, in rows of a table.
  *
  *     log_follow(log, place.next, &error);
  *     log_append(log, ticket, bytes, &error);
@@ -33,8 +33,10 @@ enum log_kind {
     LOG_RECORD,  /* the next record: `offset` and `bytes` */
     LOG_END,     /* all records before `offset` were read, and the log ends there */
     LOG_LANDED,  /* append `ticket` is durable: `offset` and `appended` */
-    LOG_REFUSED, /* append `ticket` was not written and never will be: `code` and `reason` */
-    LOG_FAILED,  /* append `ticket` is in doubt */
+    /* append `ticket` was not written and never will be: `code` and `reason`. In a log that is not
+     * private another record has its place */
+    LOG_REFUSED,
+    LOG_FAILED, /* append `ticket` is in doubt */
     /* the log does not have the record to read next: it was trimmed, is damaged, or the log is
      * another one. Nothing more is read until log_follow */
     LOG_LOST,
@@ -75,6 +77,7 @@ struct log_ops {
     enum log_kind (*wait)(struct log *, uint64_t timeout_ms, struct log_event *);
     void (*wake)(struct log *);
     enum log_trouble (*trouble)(const struct log *, char *ret_text, size_t size);
+    int (*fd)(const struct log *); /* NULL if there is none */
     void (*close)(struct log *);
 };
 
@@ -137,6 +140,14 @@ static inline void log_wake(struct log *log)
 static inline enum log_trouble log_get_trouble(const struct log *log, char *ret_text, size_t size)
 {
     return log->ops->trouble(log, ret_text, size);
+}
+
+/* Returns a descriptor for a thread that serves several logs, to be watched by its edges: when it
+ * is written, the thread calls log_wait with a time of 0 until there is nothing. -1 if the log
+ * tells its owner in another way. */
+static inline int log_fd(const struct log *log)
+{
+    return log->ops->fd ? log->ops->fd(log) : -1;
 }
 
 /* Closes the log. An append without a result stays in doubt. NULL has no effect. A log of

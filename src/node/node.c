@@ -247,7 +247,7 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     node->feed = feed_create();
     if (!node->feed && code == ERROR_NONE)
         code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for the feed");
-    const bool is_cluster = *config->cluster_brokers;
+    const bool is_cluster = config_is_cluster(config);
     if (code == ERROR_NONE && is_cluster) /* the folder must be one of this cluster */
         code = node_control_init(node, ret_error);
     if (code == ERROR_NONE)

@@ -170,7 +170,7 @@ static void node_cluster_thread_on_log(struct event_source *source, uint32_t eve
 static void node_cluster_thread_on_client(struct event_source *source, uint32_t events)
 {
     (void)events;
-    log_kafka_client_poll(
+    cluster_log_client_poll(
         list_item(source, struct node_replica_thread, source)->node->cluster.control->client);
 }
 
@@ -199,11 +199,12 @@ static enum error_code node_cluster_thread_start(struct node *node, unsigned ind
 {
     struct node_replica_thread *thread = &node->cluster.replica_threads[index];
 
-    thread->is_running =
-        event_loop_watch(&thread->loop, log_kafka_client_fd(node->cluster.control->client),
-                         &thread->source, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE) &&
-        thread_start(&thread->thread, node_cluster_thread_run, thread, "tw-replicas-%u", index) ==
-            0;
+    const int fd = cluster_log_client_fd(node->cluster.control->client);
+
+    thread->is_running = (fd < 0 || event_loop_watch(&thread->loop, fd, &thread->source,
+                                                     EPOLLIN | EPOLLET | EPOLLEXCLUSIVE)) &&
+                         thread_start(&thread->thread, node_cluster_thread_run, thread,
+                                      "tw-replicas-%u", index) == 0;
     return thread->is_running ? ERROR_NONE
                               : error_set(ret_error, ERROR_IO, "no thread for the replicas");
 }
@@ -231,7 +232,6 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     buffer_init(&replica->claim);
     tenant_counts_init(&replica->tenants);
     buffer_init(&replica->page_rows);
-    snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
     partition_set_owner(replica->partition, &node->shards.all[shard].rings);
     const enum error_code code = storage_load_place(node->disk.storage, index, &place, ret_error);
     if (code)

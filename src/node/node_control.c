@@ -1,7 +1,7 @@
 /* node_control.c - the thread for the control topic; see node_control.h. */
 #include "node/node_control.h"
 
-#include "cluster/kafka/topics_kafka.h"
+#include "node/node_cluster_log.h"
 #include "node/node_copy.h"
 #include "node/node_hold.h"
 #include "node/node_limits.h"
@@ -44,8 +44,9 @@ static void node_control_on_append(void *context, uint64_t ticket, struct bytes 
         return;
     }
     control->is_sent = true;
-    event_loop_watch(&control->loop, log_kafka_client_fd(control->client), &control->client_source,
-                     EPOLLIN | EPOLLET);
+    if (cluster_log_client_fd(control->client) >= 0)
+        event_loop_watch(&control->loop, cluster_log_client_fd(control->client),
+                         &control->client_source, EPOLLIN | EPOLLET);
 }
 
 static enum roster_role node_control_role(enum ownership_state state)
@@ -239,18 +240,12 @@ static void node_control_publish(struct node_control *control)
 static void *node_control_check_topics(void *argument)
 {
     struct node_control *control = argument;
-    const struct config *config = control->node->config;
-    const struct topics_kafka_options options = {
-        .brokers = config->cluster_brokers,
-        .name = config->cluster_name,
-        .partition_count = control->node->partition_count,
-        .replica_count = config->cluster_replicas,
-        .stops = &control->topics_end,
-    };
-
-    struct topics_kafka_report report;
+    struct cluster_log_options options = node_cluster_log_options(control->node->config);
+    struct cluster_log_report report;
     struct error error = {.text = ""};
-    const enum error_code code = topics_kafka_check(&options, &report, &error);
+
+    options.stops = &control->topics_end;
+    const enum error_code code = cluster_log_check(&options, &report, &error);
 
     if (code != ERROR_IO) { /* otherwise the settings are unknown */
         pthread_mutex_lock(&control->lock);
@@ -303,7 +298,8 @@ static void node_control_compare_clocks(struct node_control *control, struct wal
 static void node_control_unsend(struct node_control *control)
 {
     control->is_sent = false;
-    event_loop_ignore(&control->loop, &control->client_source);
+    if (cluster_log_client_fd(control->client) >= 0)
+        event_loop_ignore(&control->loop, &control->client_source);
 }
 
 static void node_control_handle(struct node_control *control, const struct log_event *event,
@@ -323,7 +319,7 @@ static void node_control_handle(struct node_control *control, const struct log_e
             node_control_compare_clocks(control, event->appended);
         control_landed(control->control, event->ticket, event->offset, now);
         break;
-    case LOG_REFUSED: /* only a private log refuses appends */
+    case LOG_REFUSED: /* the control log refuses no append */
     case LOG_FAILED:
         node_control_unsend(control);
         control_failed(control->control, event->ticket, now);
@@ -376,7 +372,7 @@ static void node_control_go(struct node_control *control)
     struct instant now = instant_boot_now();
 
     if (control->is_sent)
-        log_kafka_client_poll(control->client);
+        cluster_log_client_poll(control->client);
     const bool took_all = node_control_take_events(control, &now);
     node_control_hear(control, now);
     node_control_tend_topics(control, now);
@@ -451,14 +447,10 @@ static void *node_control_run(void *argument)
 static enum error_code node_control_identify(struct node_control *control, struct error *ret_error)
 {
     const struct config *config = control->node->config;
-    const struct topics_kafka_options options = {
-        .brokers = config->cluster_brokers,
-        .name = config->cluster_name,
-        .partition_count = control->node->partition_count,
-    };
+    const struct cluster_log_options options = node_cluster_log_options(config);
     struct founding founding = {0};
     const enum error_code code =
-        topics_kafka_identify(&options, &control->cluster, &founding, ret_error);
+        cluster_log_identify(&options, &control->cluster, &founding, ret_error);
 
     /* A node without cluster_listen does not need to prove the secret. */
     if (*config->cluster_listen &&
@@ -480,7 +472,6 @@ static struct node_control *node_control_alloc(struct node *node)
         return NULL;
     }
     control->node = node;
-    snprintf(control->topic, sizeof(control->topic), "%s.control", config->cluster_name);
     if (config->listen_port)
         snprintf(control->address, sizeof(control->address), "%s%s%s:%u", is_ipv6 ? "[" : "",
                  config->listen_address, is_ipv6 ? "]" : "", config->listen_port);
@@ -496,28 +487,20 @@ static struct node_control *node_control_alloc(struct node *node)
 
 enum error_code node_control_init(struct node *node, struct error *ret_error)
 {
-    const struct log_kafka_options options = {
-        .brokers = node->config->cluster_brokers,
-        .append_timeout_ms = OWNERSHIP_APPEND_LEASES * node->config->cluster_lease_ms,
-    };
+    const struct cluster_log_options options = node_cluster_log_options(node->config);
 
     node_clock_init(&node->clock);
     node->cluster.control = node_control_alloc(node);
     if (!node->cluster.control)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory or descriptors");
     const enum error_code code = node_control_identify(node->cluster.control, ret_error);
-    return code ? code : log_kafka_client_open(&options, &node->cluster.control->client, ret_error);
+    return code ? code
+                : cluster_log_client_open(&options, &node->cluster.control->client, ret_error);
 }
 
 static enum error_code node_control_open(struct node_control *control, struct error *ret_error)
 {
     const struct config *config = control->node->config;
-    const struct log_kafka_options log_options = {
-        .brokers = config->cluster_brokers,
-        .topic = control->topic,
-        .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
-        .client = control->client,
-    };
     struct control_options options = {
         .node = config->cluster_node_id,
         .partition_count = control->node->partition_count,
@@ -541,10 +524,12 @@ static enum error_code node_control_open(struct node_control *control, struct er
     if (entropy_u64(&options.seed) || entropy_u64(&options.incarnation))
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
     control->topics_at = instant_add_ms(instant_boot_now(), TOPICS_LOOK_MS);
-    enum error_code code = log_kafka_open(&log_options, &control->log, ret_error);
+    enum error_code code =
+        cluster_log_open(control->client, CLUSTER_LOG_CONTROL,
+                         REPLICA_LOST_LEASES * config->cluster_lease_ms, &control->log, ret_error);
     if (!code)
         code = control_create(&options, &events, instant_boot_now(), &control->control, ret_error);
-    if (!code && !event_loop_watch(&control->loop, log_kafka_fd(control->log), &control->log_source,
+    if (!code && !event_loop_watch(&control->loop, log_fd(control->log), &control->log_source,
                                    EPOLLIN | EPOLLET))
         code = error_set(ret_error, ERROR_IO, "the log cannot be watched");
     if (!code && thread_start(&control->thread, node_control_run, control, "tw-control"))
@@ -564,7 +549,7 @@ static enum error_code node_control_await(struct node_control *control, struct e
     while (atomic_load(&control->state) <= CONTROL_PROBING && !timed_out)
         timed_out = pthread_cond_timedwait(&control->changed, &control->lock, &until);
     if (atomic_load(&control->state) <= CONTROL_PROBING) {
-        code = error_set(ret_error, ERROR_IO, "topic %.100s cannot be read", control->topic);
+        code = error_set(ret_error, ERROR_IO, "the control log of the cluster cannot be read");
     } else if (control->error.code) {
         code = control->error.code;
         if (ret_error)
@@ -610,7 +595,7 @@ void node_control_free(struct node *node)
     node_control_stop(node);
     event_loop_deinit(&control->loop);
     log_close(control->log);
-    log_kafka_client_close(control->client);
+    cluster_log_client_close(control->client);
     control_destroy(control->control);
     pthread_cond_destroy(&control->changed);
     pthread_mutex_destroy(&control->lock);

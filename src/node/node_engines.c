@@ -81,7 +81,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     /* A virtual clock would stop for each scan and look: those at the start go beyond its end. */
     if (clock_is_virtual())
         options.second_scan_ms = options.look_ms = 2 * CLOCK_VIRTUAL_MS_MAX;
-    options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
+    options.ends_pace_ms = config_is_cluster(config) ? CLUSTER_ENDS_PACE_MS : 0;
     options.seed = seed;
     options.zones = node_zones_used(node);
     options.calendars = &node->calendars.board;

@@ -7,8 +7,8 @@
 #ifndef TICKWHEEL_NODE_NODE_MEMBERS_H
 #define TICKWHEEL_NODE_NODE_MEMBERS_H
 
+#include "cluster/cluster_log.h"
 #include "cluster/control.h"
-#include "log/kafka/log_kafka.h"
 #include "node/node.h"
 #include "sys/event_loop.h"
 
@@ -36,7 +36,6 @@ struct node_control {
     struct founding secret; /* digest of this node's secret */
     /* read all records: the first has another digest or none, and a later one may match */
     bool reads_all;
-    char topic[80];
     char address[ROSTER_ADDRESS_SIZE_MAX + 1]; /* for clients */
     struct log *log;
     struct cluster_control *control;
@@ -46,12 +45,12 @@ struct node_control {
     atomic_bool topics_end;  /* the check of the topics' settings is to end early */
     atomic_bool topics_over; /* it has ended */
     atomic_bool topics_wrong;
-    atomic_uint asks;                /* bits of enum node_control_ask */
-    atomic_int state;                /* enum control_state */
-    atomic_bool plans;               /* whether a plan is known */
-    atomic_bool is_foreign;          /* whether the node was refused because of its secret */
-    atomic_bool is_founded_so;       /* control_is_founded_so */
-    struct log_kafka_client *client; /* client of all logs of this node */
+    atomic_uint asks;                  /* bits of enum node_control_ask */
+    atomic_int state;                  /* enum control_state */
+    atomic_bool plans;                 /* whether a plan is known */
+    atomic_bool is_foreign;            /* whether the node was refused because of its secret */
+    atomic_bool is_founded_so;         /* control_is_founded_so */
+    struct cluster_log_client *client; /* client of all logs of this node */
 
     /* The thread's. */
     struct event_task task;

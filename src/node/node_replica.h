@@ -48,7 +48,6 @@ enum node_replica_news {
 struct node_replica {
     struct node *node;
     struct partition *partition;
-    char topic[80];
     struct event_loop *loop;      /* loop of the thread that serves the replica */
     atomic_bool is_woken;         /* the replica is to have a turn */
     struct engine *engine;        /* of REPLICA_BEGIN */

@@ -325,8 +325,11 @@ static void node_serve_refuse(struct node_replica *replica, const struct log_eve
 {
     struct error error;
 
-    if (event->kind == LOG_FAILED && !replica->log->is_private) {
-        replica_failed(replica->replica, event->ticket, now);
+    if (!replica->log->is_private) {
+        if (event->kind == LOG_FAILED)
+            replica_failed(replica->replica, event->ticket, now);
+        else
+            replica_fenced(replica->replica, event->ticket, now);
         return;
     }
     error_set(&error, event->code, "the log: %.150s", event->reason);
@@ -478,24 +481,18 @@ static enum error_code node_serve_open_once(struct node_replica *replica, struct
     return node_once_start(&options, &replica->once, ret_error);
 }
 
-static enum error_code node_serve_open_kafka(struct node_replica *replica, struct error *ret_error)
+static enum error_code node_serve_open_shared(struct node_replica *replica, struct error *ret_error)
 {
     const struct node *node = replica->node;
-    const struct config *config = node->config;
+    const uint64_t lost_ms = REPLICA_LOST_LEASES * node->config->cluster_lease_ms;
+    const uint16_t index = replica->partition->index;
+    struct cluster_log_client *client = node->cluster.control->client;
 
-    replica->log_options = (struct log_kafka_options){
-        .brokers = config->cluster_brokers,
-        .topic = replica->topic,
-        .partition = replica->partition->index,
-        .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
-        .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
-        .client = node->cluster.control->client,
-    };
-    const enum error_code code = log_kafka_open(&replica->log_options, &replica->log, ret_error);
+    const enum error_code code = cluster_log_open(client, index, lost_ms, &replica->log, ret_error);
     if (code)
         return code;
-    if (event_loop_watch(replica->loop, log_kafka_fd(replica->log), &replica->source,
-                         EPOLLIN | EPOLLET))
+    cluster_log_kafka(client, index, &replica->log_options);
+    if (event_loop_watch(replica->loop, log_fd(replica->log), &replica->source, EPOLLIN | EPOLLET))
         return ERROR_NONE;
     log_close(replica->log);
     replica->log = NULL;
@@ -557,7 +554,7 @@ static enum error_code node_serve_open(struct node_replica *replica, struct erro
     enum error_code code = ERROR_NONE;
 
     if (node->cluster.control)
-        code = node_serve_open_kafka(replica, ret_error);
+        code = node_serve_open_shared(replica, ret_error);
     else
         replica->log = log_local_partition(node->log.local, replica->partition->index);
     if (code)

@@ -50,7 +50,7 @@ static bool health_probe_fails(struct node_disk *disk, struct error *ret_error)
     const enum error_code code =
         files_probe(disk->config->data_folder, HEALTH_PROBE_BYTES, ret_error);
     atomic_store(&health->probed_ns, 0);
-    return code && (*disk->config->cluster_brokers || code != ERROR_DISK_FULL);
+    return code && (config_is_cluster(disk->config) || code != ERROR_DISK_FULL);
 }
 
 void storage_health_look(struct node_disk *disk)

@@ -235,7 +235,7 @@ static uint64_t storage_loops_look_interval_ns(struct node_disk *disk)
     bool is_in_trouble = atomic_load(&disk->is_lost) || atomic_load(&disk->is_full) ||
                          atomic_load(&disk->is_failing) || atomic_load(&disk->health.since_ns);
 
-    return is_in_trouble || *disk->config->cluster_brokers ? SECOND_NS : IDLE_LOOK_NS;
+    return is_in_trouble || config_is_cluster(disk->config) ? SECOND_NS : IDLE_LOOK_NS;
 }
 
 /* Checks the disk if it is time. Returns how long it is until the next check. */

@@ -51,6 +51,11 @@ enum config_webhook_cloudevents {
     CONFIG_WEBHOOK_CLOUDEVENTS_BINARY,
 };
 
+enum config_cluster_durability {
+    CONFIG_CLUSTER_DURABILITY_REPLICATED,
+    CONFIG_CLUSTER_DURABILITY_SERVER,
+};
+
 enum config_log_level {
     CONFIG_LOG_LEVEL_INFO,
     CONFIG_LOG_LEVEL_DEBUG,
@@ -237,10 +242,15 @@ enum config_log_level {
           "bytes of the body of a webhook's answer that it keeps; 0 for none")                    \
     FIELD(U32, delivery_log_days, "7", 1, 3650, "age in days beyond which it drops deliveries")   \
     SECTION("cluster", "A node of a cluster; see cluster.md.")                                    \
+    FIELD(SECRET, cluster_log, "", 0, 4000,                                                       \
+          "PostgreSQL database of the log as postgres://...; empty: cluster_brokers")             \
+    FIELD(TEXT, cluster_log_file, "", 0, 4000, "file to read cluster_log from")                   \
     FIELD(LIST, cluster_brokers, "", 0, 4000,                                                     \
-          "Kafka brokers as host:port, with commas; empty: a single node")                        \
+          "Kafka brokers of the log as host:port, with commas; empty: cluster_log, or one node")  \
+    FIELD(CHOICE, cluster_durability, "replicated|server", 0, 0,                                  \
+          "replicated: cluster_log must have a synchronous standby; server: it may have none")    \
     FIELD(TEXT, cluster_name, "tickwheel", 1, 64,                                                 \
-          "name of the cluster; its log is the topic NAME.log, with `partitions` partitions")     \
+          "name of the cluster; its log is the topic NAME.log or the table NAME_log")             \
     FIELD(U32, cluster_node_id, "1", 0, UINT32_MAX,                                               \
           "number of this node, another one for each; 0 or auto: a free one, kept in "            \
           "data_folder")                                                                          \
@@ -309,5 +319,11 @@ void config_format(const struct config *config, struct buffer *buffer); /* omits
 void config_format_help(struct buffer *buffer);
 void config_format_docs(struct buffer *buffer);
 void config_format_example(struct buffer *buffer);
+
+/* True if the daemon is a node of a cluster. */
+static inline bool config_is_cluster(const struct config *config)
+{
+    return *config->cluster_brokers || *config->cluster_log;
+}
 
 #endif

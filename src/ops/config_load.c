@@ -123,6 +123,7 @@ static const struct {
     {"secrets_keys", "secrets_keys_file", true},
     {"broker_connections", "broker_connections_file", true},
     {"cluster_secret", "cluster_secret_file", false},
+    {"cluster_log", "cluster_log_file", false},
 };
 
 #define SECRETS_COUNT (sizeof(secrets) / sizeof(secrets[0]))

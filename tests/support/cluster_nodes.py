@@ -13,13 +13,20 @@ SECRET = "between-all-nodes-of-the-shop"
 BATCH, KEPT_EACH = 2000, 10  # of fill_and_cancel
 
 
-class Node:
-    """A node that runs, or not. `how`: of harness.Daemon."""
+def log_flags(log):
+    """The flags for a log: Kafka's brokers, or a URI of PostgreSQL, where they ask for no standby."""
+    if log.startswith("postgres"):
+        return ("--cluster-log", log, "--cluster-durability", "server")
+    return ("--cluster-brokers", log)
 
-    def __init__(self, number, brokers, *flags, env=None, **how):
+
+class Node:
+    """A node that runs, or not. `log`: of log_flags. `how`: of harness.Daemon."""
+
+    def __init__(self, number, log, *flags, env=None, **how):
         self.data = tempfile.mkdtemp(prefix="tickwheel-cluster-")
         self.number, self.daemon = number, None
-        self.flags = ("--cluster-brokers", brokers, "--cluster-node-id", str(number), *flags)
+        self.flags = (*log_flags(log), "--cluster-node-id", str(number), *flags)
         self.how = how
         self.env = {**os.environ, "TICKWHEEL_CLUSTER_SECRET": SECRET, **(env or {})}
 

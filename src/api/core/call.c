@@ -121,7 +121,7 @@ void call_put_node(const struct call *call, struct buffer *out)
 {
     const struct config *config = call->api->options.config;
 
-    if (*config->cluster_brokers)
+    if (config_is_cluster(config))
         json_put_number(out, "node", config->cluster_node_id);
 }
 

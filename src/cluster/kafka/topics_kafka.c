@@ -5,9 +5,9 @@
 #include "cluster/kafka/topics_kafka.h"
 
 #include "log/kafka/kafka_handle.h"
+#include "cluster/founding_log.h"
 #include "cluster/frame.h"
 #include "sys/clock.h"
-#include "sys/entropy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,10 +51,11 @@ struct topics_kafka {
     rd_kafka_queue_t *queue;
     struct instant until; /* deadline of the step */
     char names[2][TOPICS_KAFKA_NAME_SIZE];
+    char control_name[TOPICS_KAFKA_NAME_SIZE + 6]; /* for texts */
     uint16_t counts[2];
     bool is_there[2];
     uint32_t replicas[2];
-    struct founding founding; /* first founding in the log */
+    struct founding founding; /* first founding in the log, if it was only read */
     char reason[300];         /* reason last reported to options->waits */
 };
 
@@ -406,94 +407,7 @@ static enum error_code topics_kafka_check_replicas(struct topics_kafka *topics,
 
 /* ---- the founding record ---- */
 
-static enum error_code topics_kafka_found(struct topics_kafka *topics, uint64_t cluster,
-                                          struct log *log, struct error *ret_error)
-{
-    struct founding founding = {.partition_count = topics->options->partition_count};
-    char body[FOUNDING_SIZE_LARGEST];
-    struct frame frame = {.kind = FRAME_NOTE, .sent = wall_now()};
-    struct buffer buffer;
-    enum error_code code = ERROR_NONE;
-
-    if (!founding_set_secret(&founding, topics->options->secret))
-        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    frame.body = (struct bytes){body, founding_encode(&founding, body)};
-    buffer_init(&buffer);
-    frame_encode(&frame, cluster, &buffer);
-    if (!code)
-        code = log_append(log, 1, buffer_bytes(&buffer), ret_error);
-    buffer_deinit(&buffer);
-    return code;
-}
-
-static enum error_code topics_kafka_found_new(struct topics_kafka *topics, struct log *log,
-                                              struct error *ret_error)
-{
-    uint64_t cluster;
-    const enum error_code code = entropy_u64(&cluster);
-
-    return code ? code : topics_kafka_found(topics, cluster, log, ret_error);
-}
-
-static enum error_code topics_kafka_take_founding(struct topics_kafka *topics, struct bytes bytes,
-                                                  struct error *ret_error)
-{
-    struct frame frame;
-    const uint64_t cluster = frame_cluster(bytes);
-    const enum error_code code = frame_decode(bytes, cluster, &frame, ret_error);
-
-    if (code)
-        return code;
-    if (frame.kind != FRAME_NOTE || frame.node != 0 ||
-        !founding_decode(frame.body, &topics->founding))
-        return error_set(ret_error, ERROR_INVALID,
-                         "topic %.60s does not begin with the founding of a cluster",
-                         topics->names[1]);
-    const unsigned count = topics->founding.partition_count;
-    if (count != topics->options->partition_count)
-        return error_set(ret_error, ERROR_INVALID,
-                         "the cluster was founded with %u partitions, not %u", count,
-                         topics->options->partition_count);
-    topics->report.cluster = cluster;
-    return ERROR_NONE;
-}
-
 enum topics_kafka_step { TOPICS_KAFKA_CHECK, TOPICS_KAFKA_CREATE };
-
-static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
-                                                  enum topics_kafka_step step, struct log *log,
-                                                  struct error *ret_error)
-{
-    enum error_code code = log_follow_begin(log, ret_error);
-
-    topics_kafka_begin_step(topics);
-    while (!code && instant_now().ns < topics->until.ns && !topics_kafka_stops(topics)) {
-        struct log_event event;
-
-        switch (log_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
-        case LOG_RECORD:
-            return topics_kafka_take_founding(topics, event.bytes, ret_error);
-        case LOG_END:
-            if (step == TOPICS_KAFKA_CHECK)
-                return error_set(ret_error, ERROR_NOT_FOUND,
-                                 "the cluster is not founded: tickwheeld --cluster-create does it");
-            if (!topics->report.is_founded)
-                code = topics_kafka_found_new(topics, log, ret_error);
-            topics->report.is_founded = true;
-            break;
-        case LOG_LOST:
-            return error_set(ret_error, ERROR_INVALID, "topic %.60s cannot be read: %.80s",
-                             topics->names[1], event.reason);
-        case LOG_FAILED:
-            return error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[1],
-                             event.reason);
-        default:
-            break;
-        }
-    }
-    return code ? code
-                : error_set(ret_error, ERROR_IO, "topic %.60s cannot be read", topics->names[1]);
-}
 
 static struct log_kafka_options topics_kafka_control(const struct topics_kafka *topics)
 {
@@ -506,16 +420,33 @@ static struct log_kafka_options topics_kafka_control(const struct topics_kafka *
     };
 }
 
+static struct founding_log topics_kafka_founding_log(const struct topics_kafka *topics,
+                                                     struct log *log)
+{
+    return (struct founding_log){
+        .log = log,
+        .name = topics->control_name,
+        .partition_count = topics->options->partition_count,
+        .secret = topics->options->secret,
+        .wait_ms = TOPICS_KAFKA_WAIT_MS,
+        .stops = topics->options->stops,
+    };
+}
+
 static enum error_code topics_kafka_founding(struct topics_kafka *topics,
                                              enum topics_kafka_step step, struct error *ret_error)
 {
     const struct log_kafka_options options = topics_kafka_control(topics);
+    struct topics_kafka_report *report = &topics->report;
     struct log *log;
     enum error_code code = log_kafka_open(&options, &log, ret_error);
 
     if (code)
         return code;
-    code = topics_kafka_read_founding(topics, step, log, ret_error);
+    const struct founding_log founding = topics_kafka_founding_log(topics, log);
+    code = step == TOPICS_KAFKA_CREATE
+               ? founding_log_make(&founding, &report->cluster, &report->is_founded, ret_error)
+               : founding_log_read(&founding, &report->cluster, &topics->founding, ret_error);
     log_close(log);
     return code;
 }
@@ -623,6 +554,7 @@ static void topics_kafka_name(struct topics_kafka *topics)
 {
     snprintf(topics->names[0], sizeof(topics->names[0]), "%s.log", topics->options->name);
     snprintf(topics->names[1], sizeof(topics->names[1]), "%s.control", topics->options->name);
+    snprintf(topics->control_name, sizeof(topics->control_name), "topic %s", topics->names[1]);
 }
 
 static enum error_code topics_kafka_run(const struct topics_kafka_options *options,
@@ -681,7 +613,6 @@ enum error_code topics_kafka_change_secret(const struct topics_kafka_options *op
                                            struct error *ret_error)
 {
     struct topics_kafka topics = {.options = options};
-    struct log_event event = {.kind = LOG_NOTHING};
     struct log *log;
 
     topics_kafka_name(&topics);
@@ -692,13 +623,9 @@ enum error_code topics_kafka_change_secret(const struct topics_kafka_options *op
     code = log_kafka_open(&log_options, &log, ret_error);
     if (code)
         return code;
-    topics_kafka_begin_step(&topics);
-    code = topics_kafka_found(&topics, topics.report.cluster, log, ret_error);
-    while (!code && event.kind == LOG_NOTHING && instant_now().ns < topics.until.ns)
-        log_wait(log, TOPICS_KAFKA_POLL_MS, &event);
+    const struct founding_log founding = topics_kafka_founding_log(&topics, log);
+    code = founding_log_change(&founding, topics.report.cluster, ret_error);
     log_close(log);
-    if (!code && event.kind != LOG_LANDED)
-        code = error_set(ret_error, ERROR_IO, "topic %.60s took no record", topics.names[1]);
     return code;
 }
 

@@ -294,7 +294,7 @@ static enum log_kind log_kafka_wait(struct log *head, uint64_t timeout_ms,
     return log_kafka_take(log, ret_event);
 }
 
-int log_kafka_fd(const struct log *log)
+static int log_kafka_fd(const struct log *log)
 {
     return ((const struct log_kafka *)(const void *)log)->append.event_fd;
 }
@@ -329,6 +329,7 @@ enum error_code log_kafka_open(const struct log_kafka_options *options, struct l
         .wait = log_kafka_wait,
         .wake = log_kafka_wake,
         .trouble = log_kafka_trouble,
+        .fd = log_kafka_fd,
         .close = log_kafka_close,
     };
     struct log_kafka *log = calloc(1, sizeof(*log));

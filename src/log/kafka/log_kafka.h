@@ -51,11 +51,10 @@ void log_kafka_client_close(struct log_kafka_client *client);
 enum error_code log_kafka_open(const struct log_kafka_options *options, struct log **ret_log,
                                struct error *ret_error);
 
-/* For a thread that serves several logs: watches these descriptors by their edges. When that of a
- * log is written, the thread calls log_wait with a time of 0 until there is nothing; when that of
- * the client is, log_kafka_client_poll, which writes those of logs. A thread in log_wait does
- * that for the client while an append of its own log is in flight. */
-int log_kafka_fd(const struct log *log);
+/* For a thread that serves several logs: watches this descriptor by its edges, beside those of the
+ * logs (log_fd). When it is written, the thread calls log_kafka_client_poll, which writes those of
+ * logs. A thread in log_wait does that for the client while an append of its own log is in
+ * flight. */
 int log_kafka_client_fd(const struct log_kafka_client *client);
 void log_kafka_client_poll(struct log_kafka_client *client);
 

@@ -37,12 +37,6 @@ int log_kafka_client_fd(const struct log_kafka_client *client)
     return -1;
 }
 
-int log_kafka_fd(const struct log *log)
-{
-    (void)log;
-    return -1;
-}
-
 enum error_code log_kafka_once_open(const struct log_kafka_once_options *options,
                                     struct log_kafka_once **ret_once, struct error *ret_error)
 {

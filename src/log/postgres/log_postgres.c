@@ -208,7 +208,7 @@ static enum log_trouble log_postgres_trouble(const struct log *head, char *ret_t
     return !has_trouble ? LOG_FINE : is_alone ? LOG_ALONE : LOG_SLOW;
 }
 
-int log_postgres_fd(const struct log *log)
+static int log_postgres_fd(const struct log *log)
 {
     return ((const struct log_postgres *)(const void *)log)->event_fd;
 }
@@ -244,6 +244,7 @@ enum error_code log_postgres_open(struct log_postgres_client *client, uint32_t p
         .wait = log_postgres_wait,
         .wake = log_postgres_wake,
         .trouble = log_postgres_trouble,
+        .fd = log_postgres_fd,
         .close = log_postgres_close,
     };
     struct log_postgres *log = calloc(1, sizeof(*log));

@@ -55,8 +55,4 @@ void log_postgres_client_close(struct log_postgres_client *client);
 enum error_code log_postgres_open(struct log_postgres_client *client, uint32_t partition,
                                   struct log **ret_log, struct error *ret_error);
 
-/* Returns a descriptor to be watched by its edges: when it is written, call log_wait with a time of
- * 0 until there is nothing. */
-int log_postgres_fd(const struct log *log);
-
 #endif

@@ -17,7 +17,7 @@ enum {
     READ_BYTES_ALL = 16 << 20,
     ANCHOR_MS = 1000, /* interval of comparisons of the chains */
     AGAIN_MS = 100,   /* pause after a refused statement */
-    TURN_MS_MAX = 200,
+    IDLE_MS = 200,
     TRIM_ROWS = 500, /* rows of one delete */
 };
 
@@ -733,7 +733,7 @@ static void log_postgres_client_wait(struct log_postgres_client *client, struct 
     struct pollfd fds[LOG_POSTGRES_CONNECTIONS + 1] = {{.fd = client->event_fd, .events = POLLIN}};
     const struct postgres_connection *all[LOG_POSTGRES_CONNECTIONS] = {&client->reader,
                                                                        &client->trimmer};
-    struct instant until = instant_add_ms(now, TURN_MS_MAX);
+    struct instant until = instant_add_ms(now, IDLE_MS);
     eventfd_t count;
 
     for (size_t i = 0; i < LOG_POSTGRES_LANES; i++) {

@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    BACKOFF_MS_MIN = 50, /* pause after the first failure; each further one doubles it */
-    BACKOFF_MS_MAX = 1000,
-    OPTIONS_MAX = 64, /* options of libpq with a value */
-    ARRAY_HEAD = 20,  /* bytes before the elements of an array */
+    POSTGRES_BACKOFF_MS_MIN = 50, /* pause after the first failure; each further one doubles it */
+    POSTGRES_BACKOFF_MS_MAX = 1000,
+    OPTION_COUNT = 64, /* options of libpq with a value */
+    ARRAY_HEAD = 20,   /* bytes before the elements of an array */
 };
 
 /* ---- texts ---- */
@@ -134,18 +134,18 @@ void postgres_connection_close(struct postgres_connection *connection)
 
 static void postgres_connection_fail(struct postgres_connection *connection)
 {
-    uint64_t pause_ms = BACKOFF_MS_MIN;
+    uint64_t pause_ms = POSTGRES_BACKOFF_MS_MIN;
 
     postgres_connection_drop(connection);
-    for (unsigned i = 0; i < connection->failures_ && pause_ms < BACKOFF_MS_MAX; i++)
+    for (unsigned i = 0; i < connection->failures_ && pause_ms < POSTGRES_BACKOFF_MS_MAX; i++)
         pause_ms *= 2;
     connection->failures_++;
     connection->host_ = (connection->host_ + 1) % connection->host_count_;
     /* other hosts are tried at once */
     if (connection->failures_ % connection->host_count_ != 0)
         pause_ms = 0;
-    connection->again_at_ =
-        instant_add_ms(instant_now(), pause_ms < BACKOFF_MS_MAX ? pause_ms : BACKOFF_MS_MAX);
+    connection->again_at_ = instant_add_ms(
+        instant_now(), pause_ms < POSTGRES_BACKOFF_MS_MAX ? pause_ms : POSTGRES_BACKOFF_MS_MAX);
 }
 
 void postgres_connection_break(struct postgres_connection *connection, const char *cause)
@@ -166,14 +166,14 @@ static void postgres_default(const struct postgres_connection *connection, const
 
 static void postgres_connection_begin(struct postgres_connection *connection)
 {
-    const char *keys[OPTIONS_MAX + 16] = {NULL}, *values[OPTIONS_MAX + 16] = {NULL};
+    const char *keys[OPTION_COUNT + 16] = {NULL}, *values[OPTION_COUNT + 16] = {NULL};
     static const char *const rotated[] = {"host", "hostaddr", "port"};
     struct buffer lists[3];
     char silence_ms[24];
     size_t count = 0;
 
     for (const PQconninfoOption *option = connection->options_; option->keyword; option++)
-        if (option->val && count < OPTIONS_MAX) {
+        if (option->val && count < OPTION_COUNT) {
             keys[count] = option->keyword;
             values[count++] = option->val;
         }
