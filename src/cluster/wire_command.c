@@ -23,7 +23,7 @@ _Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
                    COMMAND_RESUME == 9 && COMMAND_REDRIVE == 10 && COMMAND_FORGET == 11 &&
                    COMMAND_COMPLETE == 12 && COMMAND_LIST == 13 && COMMAND_FORECAST == 14 &&
                    COMMAND_SURVEY == 15 && COMMAND_LEASE == 16 && COMMAND_REPORT == 17 &&
-                   COMMAND_RELEASE == 18 && COMMAND_ANSWER == 19,
+                   COMMAND_RELEASE == 18 && COMMAND_ANSWER == 19 && COMMAND_LEDGER == 20,
                "kinds are sent as numbers");
 _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
                    SURVEY_WORKERS == 3 && SURVEY_TENANTS == 4 && SURVEY_FAILURES == 5 &&
@@ -130,6 +130,7 @@ unsigned wire_parts(enum command_kind kind)
         return WIRE_PART_WORK;
     case COMMAND_ANSWER:
         return WIRE_PART_ID | WIRE_PART_ANSWER;
+    case COMMAND_LEDGER:
     case COMMAND_KIND_COUNT:
         break;
     }
@@ -161,7 +162,9 @@ static bool wire_filter_fits(const struct timer_filter *filter)
 
 static bool wire_texts_fit(const struct command *command)
 {
-    bool fits = command->name.size <= WIRE_TEXT_SIZE_MAX &&
+    /* a source reads for the partitions of its own node */
+    bool fits = command->kind != COMMAND_LEDGER && !command->origin.source &&
+                command->name.size <= WIRE_TEXT_SIZE_MAX &&
                 command->labels.size <= WIRE_TEXT_SIZE_MAX &&
                 command->tenant.size <= WIRE_TEXT_SIZE_MAX &&
                 command->answer.reason.size <= WIRE_TEXT_SIZE_MAX &&
@@ -387,7 +390,7 @@ static void wire_walk_asked_answer(struct wire_walk *walk, struct command_answer
 
 static void wire_walk_command(struct wire_walk *walk, struct command *command)
 {
-    WIRE_BELOW(walk, command->kind, 1, COMMAND_KIND_COUNT);
+    WIRE_BELOW(walk, command->kind, 1, COMMAND_LEDGER);
     const unsigned parts = wire_parts(command->kind);
     WIRE(walk, command->partition, 2);
     wire_walk_text(walk, &command->tenant, WIRE_TEXT_SIZE_MAX);

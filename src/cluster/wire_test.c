@@ -34,7 +34,7 @@ static const struct command no_command = {
     COMMAND_CREATE,                        /* each */
     NULL,                                  /* events */
     0,                                     /* event_count */
-    NULL,                                  /* forecast */
+    {0, 0, 0, 0, false}, NULL, NULL,       /* origin, ledger: of one node; forecast */
     NULL,                                  /* survey */
     NULL,                                  /* work */
     /* scan: its partition is the command's, and the tenant, labels and looks are the engine's */
@@ -500,7 +500,7 @@ static void test_each_command_comes_back(void **state)
         struct buffer buffer;
         struct command again;
 
-        random_command(&random, (enum command_kind)(i % COMMAND_KIND_COUNT), &sample);
+        random_command(&random, (enum command_kind)(i % COMMAND_LEDGER), &sample);
         message_of(&buffer, &sample.command);
         assert_true(takes_command(buffer_bytes(&buffer), &again));
         assert_questions_equal(&sample.command, &again);
@@ -586,7 +586,7 @@ static void test_many_commands_in_one_message(void **state)
     buffer_append_text(&buffer, "in front");
     const size_t begin = wire_begin(&buffer, &head);
     for (size_t i = 0; i < 40; i++) {
-        random_command(&random, (enum command_kind)(i % COMMAND_KIND_COUNT), &samples[i]);
+        random_command(&random, (enum command_kind)(i % COMMAND_LEDGER), &samples[i]);
         assert_int_equal(wire_put_command(&buffer, begin, &samples[i].command), ERROR_NONE);
     }
     wire_set_count(&buffer, begin, 40);
@@ -864,7 +864,7 @@ static void test_each_answer_comes_back(void **state)
     (void)state;
     random = (struct random){testing_seed()};
     for (int i = 0; i < 2000; i++) {
-        const enum command_kind kind = (enum command_kind)(i % COMMAND_KIND_COUNT);
+        const enum command_kind kind = (enum command_kind)(i % COMMAND_LEDGER);
         struct timer *timers[ITEMS];
         struct sample sample;
         struct buffer question, buffer;

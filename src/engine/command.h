@@ -54,6 +54,8 @@ enum command_kind {
     /* the later answer of a receiver (timer/awaits.h), by the token in `answer`, whoever asks. GONE
      * unless the timer waits for it; ALREADY_FIRING if the attempt is still being sent */
     COMMAND_ANSWER,
+    /* begins the epoch of a reader of a source, and tells the rows of the last batch (ledger.h) */
+    COMMAND_LEDGER,
     COMMAND_KIND_COUNT,
 };
 
@@ -130,6 +132,29 @@ struct command_fanout {
     enum error_code error; /* first error of the others */
 };
 
+/* The row of a source that a command was made of (ledger.h). */
+struct command_origin {
+    uint64_t source; /* id of the source, unlike those of all others; 0 if there is none */
+    uint64_t epoch;  /* of the reader */
+    uint64_t batch;  /* number of the batch; it rises, also from reader to reader */
+    uint64_t row;    /* number of the row, unlike those of all others of the source */
+    bool is_noted_;  /* private to the engine */
+};
+
+struct command_ledger_row {
+    uint64_t row;
+    enum error_code error; /* why the row was refused; NONE if it was not */
+};
+
+struct command_ledger {
+    uint64_t source, epoch;
+    /* the answer: the last batch, and the rows of it that are taken; freed by the caller with
+     * free() */
+    uint64_t batch;
+    struct command_ledger_row *rows;
+    size_t count;
+};
+
 struct command {
     struct list link; /* list of whoever holds the command */
     enum command_kind kind;
@@ -176,6 +201,10 @@ struct command {
     enum command_kind each;
     struct command_event *events;
     size_t event_count;
+
+    /* for CREATE of one timer, PUT, TOUCH, CANCEL and COMPLETE */
+    struct command_origin origin;
+    struct command_ledger *ledger; /* LEDGER */
 
     struct forecast *forecast; /* FORECAST */
     struct survey *survey;     /* SURVEY */

@@ -7,6 +7,7 @@
 #include "engine/engine_core.h"
 #include "engine/fanout.h"
 #include "engine/history.h"
+#include "engine/ledger.h"
 #include "engine/reload.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
@@ -341,6 +342,7 @@ static void commands_begin(struct engine *engine, struct command *command)
     case COMMAND_ANSWER:
         commands_visit(engine, command);
         break;
+    case COMMAND_LEDGER:
     case COMMAND_LEASE:
     case COMMAND_REPORT:
     case COMMAND_KIND_COUNT:
@@ -352,6 +354,34 @@ void commands_start(struct engine *engine, struct command *command)
 {
     commands_begin(engine, command);
     commands_go_on(engine);
+}
+
+/* ---- commands of sources ---- */
+
+void commands_start_source(struct engine *engine, struct command *command)
+{
+    const enum error_code error = command->kind == COMMAND_LEDGER
+                                      ? ledger_begin(engine->ledger, command)
+                                      : ledger_admit(engine->ledger, &command->origin);
+
+    if (!error && command->kind != COMMAND_LEDGER)
+        commands_start(engine, command);
+    if (!error)
+        return;
+    command->origin = (struct command_origin){0};
+    command_drop_timers(command);
+    command_fail(command, error);
+    effects_reply(engine, command);
+}
+
+void commands_settle_source(struct engine *engine, enum error_code result)
+{
+    struct list answered, *link;
+
+    list_init(&answered);
+    ledger_settle(engine->ledger, result, &answered);
+    while ((link = list_pop(&answered)))
+        effects_reply(engine, list_item(link, struct command, link));
 }
 
 /* ---- commands that waited ---- */

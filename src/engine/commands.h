@@ -43,6 +43,11 @@ void commands_destroy(struct commands *commands);
 
 void commands_start(struct engine *engine, struct command *command);
 
+/* Starts a command of a source, or one about what was taken from it; see ledger.h. The second takes
+ * the result of a batch with the ledger. */
+void commands_start_source(struct engine *engine, struct command *command);
+void commands_settle_source(struct engine *engine, enum error_code result);
+
 /* Takes the result of a write: answers its command and settles its timer. */
 void commands_written(struct engine *engine, const struct write_note *note, enum error_code result);
 

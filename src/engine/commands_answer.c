@@ -3,6 +3,7 @@
 
 #include "engine/effects.h"
 #include "engine/engine_core.h"
+#include "engine/ledger.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
             command->timers[0] = NULL;
         }
     }
+    ledger_note_answer(engine->ledger, command, error);
     command->fanout_.is_begun = false;
     command->error = error;
     command->timer = timer;

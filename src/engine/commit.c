@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
+#include "engine/ledger.h"
 #include "engine/tenant.h"
 #include "timer/fanout.h"
 
@@ -21,6 +22,7 @@
 struct engine_batch {
     struct storage_batch batch;
     struct write_note *notes;
+    struct buffer ledger; /* bytes of batch.ledger */
 };
 
 struct commit {
@@ -124,6 +126,7 @@ void commit_add(struct engine *engine, struct write_note note)
         .is_forgotten = is_forgotten,
     };
     commit->notes[commit->write_count++] = note;
+    ledger_note_write(engine->ledger, note.command);
     commit->is_urgent |= !commit_can_wait(&note);
     commit->messages += (entry->flags & ENTRY_HAS_MESSAGE) != 0;
     entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE;
@@ -306,7 +309,7 @@ struct wall commit_due_at(const struct engine *engine)
 
     assert(commit->batches_out <= BATCHES_OUT_MAX);
     if ((commit->write_count == 0 && !commit->meta_wanted) ||
-        commit->batches_out == BATCHES_OUT_MAX)
+        commit->batches_out == BATCHES_OUT_MAX || ledger_must_wait(engine->ledger))
         return WALL_NEVER;
     if (commit->is_urgent || engine->is_draining || commit->write_count >= ENDS_MAX)
         return engine->now;
@@ -326,7 +329,13 @@ struct storage_batch *commit_take(struct engine *engine)
         out = calloc(1, sizeof(*out));
     if (!out)
         return NULL; /* Only the watermark would be written, which the next call can do. */
+    commit->filling = out;
+    if (!ledger_take(engine->ledger, &out->ledger)) {
+        buffer_deinit(&out->ledger);
+        return NULL; /* out of memory: the next call tries again */
+    }
     commit->filling = NULL;
+    out->batch.ledger = buffer_bytes(&out->ledger);
     out->batch.partition = engine->options.partition;
     out->batch.writes = commit->writes;
     out->batch.write_count = commit->write_count;
@@ -424,6 +433,7 @@ void commit_end(struct storage_batch *batch)
     struct engine_batch *out = list_item(batch, struct engine_batch, batch);
 
     assert(out->notes || batch->write_count == 0);
+    buffer_deinit(&out->ledger);
     free(batch->writes);
     free(out->notes);
     free(out);

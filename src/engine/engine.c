@@ -8,6 +8,7 @@
 #include "engine/dispatch.h"
 #include "engine/effects.h"
 #include "engine/history.h"
+#include "engine/ledger.h"
 #include "engine/lookup.h"
 #include "engine/outcome.h"
 #include "engine/reload.h"
@@ -37,12 +38,14 @@ static bool engine_create_modules(struct engine *engine, const struct storage_me
     engine->entries = entries_create(engine->options.near_bytes_max / RECENT_SHARE);
     engine->effects = effects_create();
     engine->history = history_create(engine->options.history_max);
+    engine->ledger = ledger_create(engine->options.ledger);
+    engine->options.ledger = (struct bytes){0};
     if (engine->entries && engine->options.is_divided)
         entries_count_tenants(engine->entries);
     return engine->commands && engine->lookup && engine->reload && engine->dispatch &&
            engine->spill && engine->window && engine->dead && engine->second_scan &&
            engine->watermark && engine->commit && engine->entries && engine->effects &&
-           engine->history;
+           engine->history && engine->ledger;
 }
 
 struct engine *engine_create(const struct engine_options *options, const struct storage_meta *meta,
@@ -86,6 +89,7 @@ void engine_destroy(struct engine *engine)
     commit_destroy(engine->commit);
     entries_destroy(engine->entries);
     effects_destroy(engine->effects);
+    ledger_destroy(engine->ledger);
     history_destroy(engine->history);
     target_pauses_leave(engine->pauses);
     target_pauses_leave(engine->resets);
@@ -215,6 +219,10 @@ void engine_end(struct engine *engine)
     assert(engine->is_in_turn);
     if (commit_retry(engine))
         watermark_mark_stale(engine);
+    if (ledger_wants_batch(engine->ledger)) {
+        commit_want_meta(engine);
+        commit_hurry(engine);
+    }
     dispatch_expire(engine);
     dispatch_send(engine);
     if (!window_is_reading(engine)) {
@@ -239,7 +247,10 @@ void engine_submit(struct engine *engine, struct command *command)
 {
     assert(!command->parent_ && command->pending_ == 0);
     assert(engine->is_in_turn);
-    commands_start(engine, command);
+    if (command->kind == COMMAND_LEDGER || command->origin.source)
+        commands_start_source(engine, command);
+    else
+        commands_start(engine, command);
 }
 
 void engine_committed(struct engine *engine, struct storage_batch *batch)
@@ -250,6 +261,8 @@ void engine_committed(struct engine *engine, struct storage_batch *batch)
     assert(engine->is_in_turn);
     window_expect_rows(engine, batch);
     commit_back(engine, batch);
+    if (batch->ledger.size)
+        commands_settle_source(engine, result);
     if (result)
         watermark_meta_failed(engine);
     for (size_t i = 0; i < batch->write_count; i++) {
@@ -447,6 +460,7 @@ void engine_check(const struct engine *engine)
     lookup_check(engine);
     effects_check(engine);
     history_check(engine->history);
+    ledger_check(engine->ledger);
     size_t cursor = 0;
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
         if (entry->phase == ENTRY_SCHEDULED) {

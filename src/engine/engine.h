@@ -108,6 +108,7 @@ struct engine_options {
      * disables it */
     uint64_t ends_pace_ms;
     size_t history_max;       /* number of recent deliveries whose lateness is explained */
+    struct bytes ledger;      /* what storage_load_ledger returned; read by engine_create */
     uint64_t seed;            /* seed of the jitter of retries */
     struct zone_source zones; /* zones of recurring timers; its calendars are those of the board */
     /* Calendars of holidays. Changes apply from the next turn on. Set on any thread, borrowed. NULL
@@ -191,7 +192,7 @@ bool engine_read_is_repeated(struct engine_read *read);
 uint16_t engine_read_partition(const struct engine_read *read);
 
 /* Makes an engine. `meta` is what the storage has; its epoch has been raised durably. Recovery
- * begins at once, with a first read. Returns NULL if out of memory. */
+ * begins at once, with a first read. Returns NULL if out of memory or if the ledger is damaged. */
 struct engine *engine_create(const struct engine_options *options, const struct storage_meta *meta,
                              struct wall now);
 

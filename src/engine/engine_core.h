@@ -21,8 +21,8 @@
  * they have to report they return, or keep until it is asked for. tests/tidy holds that order.
  * Below entries: recent (timers that left memory, by their keys), live (counts of live timers).
  * Beside them, and below all: effects (what the caller is to do), tenant (how many may live),
- * history (what made deliveries late), position (what a timer's place says), budget (the places in
- * flight, which engines may share).
+ * history (what made deliveries late), position (what a timer's place says), ledger (rows that were
+ * taken from sources), budget (the places in flight, which engines may share).
  */
 #ifndef TICKWHEEL_ENGINE_ENGINE_CORE_H
 #define TICKWHEEL_ENGINE_ENGINE_CORE_H
@@ -69,6 +69,7 @@ struct engine {
     struct entries *entries;
     struct effects *effects;
     struct history *history;
+    struct ledger *ledger;
 };
 
 #endif

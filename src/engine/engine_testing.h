@@ -83,7 +83,12 @@ static inline void fixture_create_engine(struct engine_fixture *fixture)
     assert_int_equal(storage_load_meta(fixture->storage, 0, &batch.meta, NULL), ERROR_NONE);
     fixture->epoch = ++batch.meta.epoch;
     assert_int_equal(storage_write(fixture->storage, batches, 1, NULL), ERROR_NONE);
+    struct buffer ledger;
+    buffer_init(&ledger);
+    assert_int_equal(storage_load_ledger(fixture->storage, 0, &ledger, NULL), ERROR_NONE);
+    fixture->options.ledger = buffer_bytes(&ledger);
     fixture->engine = engine_create(&fixture->options, &batch.meta, fixture->now);
+    buffer_deinit(&ledger);
     assert_non_null(fixture->engine);
 }
 

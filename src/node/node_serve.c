@@ -98,7 +98,23 @@ static void node_serve_on_told(void *context)
     node_replica_wake(context);
 }
 
-/* Retries later if the engine cannot be allocated, or the holds cannot be read. */
+/* Reads which rows of sources the partition has taken. Returns false if that fails. */
+static bool node_serve_load_ledger(struct node *node, uint16_t partition, struct buffer *to)
+{
+    struct error error = {.text = "what was taken from sources: out of memory"};
+    enum error_code code = storage_load_ledger(node->disk.storage, partition, to, &error);
+
+    if (code == ERROR_CORRUPT && node->config->storage_damage == CONFIG_STORAGE_DAMAGE_SKIP)
+        code = ERROR_NONE;
+    if (!code)
+        return true;
+    error.code = code;
+    storage_health_note(&node->disk, &error);
+    storage_committed(&node->disk, code, 0);
+    return false;
+}
+
+/* Retries later if the engine cannot be allocated, or the holds or the ledger cannot be read. */
 static void node_serve_make_engine(struct node_replica *replica)
 {
     const struct storage_meta *meta = &replica->meta;
@@ -111,8 +127,14 @@ static void node_serve_make_engine(struct node_replica *replica)
         return;
     entropy_u64(&seed); /* seeds only the jitter of retries */
     struct engine_options options = node_engine_options(node, index, seed);
+    struct buffer ledger;
     options.tenant_counts_own = &replica->tenants;
-    replica->engine = engine_create(&options, meta, node_clock_now(&node->clock));
+    buffer_init(&ledger);
+    if (node_serve_load_ledger(node, index, &ledger)) {
+        options.ledger = buffer_bytes(&ledger);
+        replica->engine = engine_create(&options, meta, node_clock_now(&node->clock));
+    }
+    buffer_deinit(&ledger);
     replica->wants_engine = !replica->engine;
     if (replica->wants_engine)
         return;

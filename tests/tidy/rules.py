@@ -168,6 +168,7 @@ ENGINE_MODULES = {
     "tenant": ("tenant",),
     "history": ("history",),
     "position": ("position",),
+    "ledger": ("ledger",),
     "budget": ("budget", "shares"),
     "pace": ("pace",),
 }
