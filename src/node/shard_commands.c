@@ -81,18 +81,22 @@ void shard_delivered(struct shard *shard, struct engine *engine, struct delivery
     engine_delivered(engine, delivery);
 }
 
+/* True for the first answer to a RELEASE, which says that the timer is leased. */
+static bool shard_commands_finds_lease(const struct command *command)
+{
+    return command->kind == COMMAND_RELEASE && !command->error && !command->has_acted;
+}
+
 /* Ends the lease that a RELEASE found, and asks the engine again, which answers when the end is
  * durable. Returns false if the command is to be answered now. */
 static bool shard_commands_release(struct shard *shard, struct engine *engine,
                                    struct node_request *request)
 {
     struct command *command = &request->command;
-
-    if (command->kind != COMMAND_RELEASE || command->error || command->has_acted)
-        return false;
-    command->id = command->timer->id;
     struct delivery *delivery = queue_release(shard->queue, &command->id);
-    if (!delivery) { /* the lease has ended by itself meanwhile */
+
+    command->timer = NULL; /* another RELEASE may have changed it */
+    if (!delivery) {       /* the lease has ended by itself meanwhile */
         command->error = ERROR_NOT_LEASED;
         return false;
     }
@@ -105,29 +109,47 @@ static bool shard_commands_release(struct shard *shard, struct engine *engine,
     return true;
 }
 
+static void shard_commands_answer(struct node *node, struct node_request *request,
+                                  struct instant now)
+{
+    shard_commands_judge(node, request);
+    node_counts_leave(&node->counts, request);
+    if (!command_is_read(request->command.kind))
+        metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
+                                  instant_since_ns(request->submitted_, now) / 1000,
+                                  &request->trace);
+    request->done(request);
+}
+
 void shard_answer(struct shard *shard, struct engine *engine)
 {
     struct node *node = shard->node;
     struct command *command = engine_take_reply(engine);
+    struct list leased;
 
     if (!command)
         return;
     const struct instant now = instant_now();
+    list_init(&leased);
     for (; command; command = engine_take_reply(engine)) {
         struct node_request *request = list_item(command, struct node_request, command);
 
         if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
             shard_commands_explain(shard, command);
         list_remove(&request->link_);
-        if (shard_commands_release(shard, engine, request))
-            continue;
-        shard_commands_judge(node, request);
-        node_counts_leave(&node->counts, request);
-        if (!command_is_read(command->kind))
-            metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
-                                      instant_since_ns(request->submitted_, now) / 1000,
-                                      &request->trace);
-        request->done(request);
+        if (shard_commands_finds_lease(command)) {
+            command->id = command->timer->id;
+            list_push(&leased, &request->link_);
+        } else {
+            shard_commands_answer(node, request, now);
+        }
+    }
+    /* The end of a lease changes its timer, which another reply may show. */
+    for (struct list *link; (link = list_pop(&leased));) {
+        struct node_request *request = list_item(link, struct node_request, link_);
+
+        if (!shard_commands_release(shard, engine, request))
+            shard_commands_answer(node, request, now);
     }
 }
 
