@@ -358,7 +358,8 @@ static bool fanout_skip(struct engine *engine, struct entry *entry, const struct
 /* True if no more timers of the tenant may live. */
 static bool fanout_is_limited(struct engine *engine, const struct timer *timer)
 {
-    if (!tenant_admit_pending(engine, timer->texts.tenant))
+    if (tenant_is_full(engine, timer->texts.tenant) ||
+        !tenant_admit_pending(engine, timer->texts.tenant))
         return true;
     tenant_dismiss_pending(engine);
     return false;

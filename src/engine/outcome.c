@@ -358,21 +358,20 @@ static void outcome_skip(struct engine *engine, struct entry *entry, const struc
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* Adds a run for the firings that were missed before the one that is delivered. */
+/* Adds a run for the firings from that of the timer's row to before the one due at `due`, which is
+ * delivered in their place. */
 static void outcome_skip_missed(struct engine *engine, struct entry *entry, struct wall row_due,
-                                enum lateness_stage missed_by)
+                                struct wall due, enum lateness_stage missed_by)
 {
     struct run skipped = {.outcome = RUN_SKIPPED};
     struct schedule schedule;
 
-    if (row_due.ms == entry->timer->due.ms ||
-        schedule_of(entry->timer, &engine->options.zones, &schedule, NULL))
+    if (row_due.ms == due.ms || schedule_of(entry->timer, &engine->options.zones, &schedule, NULL))
         return;
     char text[OUTCOME_TEXT_SIZE];
     snprintf(text, sizeof(text), "missed because of %s", lateness_words(missed_by));
     skipped.error = bytes_of(text);
-    skipped.count =
-        schedule_count(&schedule, row_due, entry->timer->due, &skipped.planned, &skipped.until);
+    skipped.count = schedule_count(&schedule, row_due, due, &skipped.planned, &skipped.until);
     outcome_skip(engine, entry, &skipped);
 }
 
@@ -577,7 +576,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     struct run run = {0};
     if (outcome->result <= DELIVERY_ENDED)
         run = outcome_run_of(engine, delivery);
-    outcome_skip_missed(engine, entry, delivery->row_due, delivery->missed_by);
+    outcome_skip_missed(engine, entry, delivery->row_due, entry->timer->due, delivery->missed_by);
     if (outcome->result == DELIVERY_POSTPONED) {
         outcome_postpone(engine, entry, outcome);
         return;
@@ -745,14 +744,14 @@ void outcome_begins_apart(struct engine *engine, struct entry *entry, struct ent
                           const struct outcome_next *next, enum lateness_stage missed_by)
 {
     char room[RUNS_BYTES_MAX], id[TIMER_ID_TEXT_SIZE];
-    const struct wall row_due = entry->timer->due;
+    const struct wall due = firing->timer->due;
 
     assert(!entry->report && entry->timer->attempts == 0);
     entry->report = firing;
-    entry->timer->due = firing->timer->due;
-    outcome_skip_missed(engine, entry, row_due, missed_by);
+    outcome_skip_missed(engine, entry, entry->timer->due, due, missed_by);
     timer_id_format(&firing->timer->id, id);
-    const struct run run = outcome_run_without(entry->timer, RUN_BEGUN, id);
+    struct run run = outcome_run_without(entry->timer, RUN_BEGUN, id);
+    run.planned = due;
     struct timer_texts texts = entry->timer->texts;
     texts.runs = runs_add(texts.runs, &run, room);
     texts.zoned = next->zoned;

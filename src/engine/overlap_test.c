@@ -23,14 +23,15 @@ static struct delivery_outcome overlap_nack(uint64_t ms)
                                      .error = "busy"};
 }
 
-/* A timer that is first due ten seconds after START. */
-static struct timer_id overlap_create(struct engine_fixture *fixture, const char *schedule,
-                                      bool until_next)
+/* A timer of this tenant that is first due ten seconds after START. */
+static struct timer_id overlap_create_of(struct engine_fixture *fixture, const char *tenant,
+                                         const char *schedule, bool until_next)
 {
     const struct timer_texts texts = {.target = BYTES("http://a.example/"),
                                       .schedule = bytes_of(schedule),
                                       .payload = BYTES("{\"n\":1}"),
                                       .labels = BYTES("{\"team\":\"a\"}"),
+                                      .tenant = bytes_of(tenant),
                                       .on_dead = BYTES("http://dead.example/")};
     struct timer *timer = timer_alloc(&texts);
     struct command_created created;
@@ -38,6 +39,8 @@ static struct timer_id overlap_create(struct engine_fixture *fixture, const char
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
 
     assert_non_null(timer);
+    command.tenant = bytes_of(tenant);
+    command.tenant_pending_max = *tenant ? 2 : 0;
     timer->created = START;
     timer->due.ms = START.ms + 10000;
     timer->retry = (struct retry_policy){100, 1, 1, 1000, 0, until_next};
@@ -45,6 +48,12 @@ static struct timer_id overlap_create(struct engine_fixture *fixture, const char
     assert_int_equal(command.error, ERROR_NONE);
     fixture_carry_out(fixture);
     return created.id;
+}
+
+static struct timer_id overlap_create(struct engine_fixture *fixture, const char *schedule,
+                                      bool until_next)
+{
+    return overlap_create_of(fixture, "", schedule, until_next);
 }
 
 /* Answers the delivery that is out to this host; false if there is none. */
@@ -386,6 +395,23 @@ static void test_missed_firings_do_not_pile_up(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Lets firings begin where two timers may live: one beside its timer. */
+static void overlap_reach_limit(struct engine_fixture *fixture, const char *tenant)
+{
+    const struct timer_id id =
+        overlap_create_of(fixture, tenant, "{\"every\":\"10s\",\"overlap\":\"allow\"}", false);
+
+    fixture_advance_to(fixture, 10000);
+    fixture_advance_to(fixture, 20000);
+    fixture_advance_to(fixture, 30000);
+    assert_int_equal(overlap_out_count(fixture), 2);
+    assert_true(timer_id_equal(&overlap_out(fixture, 20000)->timer->id, &id));
+    fixture_answer(fixture, overlap_out(fixture, 10000), DONE);
+    fixture_answer(fixture, overlap_out(fixture, 20000), DONE);
+    fixture_advance_to(fixture, 31000);
+    assert_false(timer_id_equal(&overlap_out(fixture, 30000)->timer->id, &id));
+}
+
 /* At the limit of live timers a firing waits for the one before. */
 /* proves: overlap-limit */
 static void test_at_the_limit_of_overlap_firings_wait(void **state)
@@ -396,17 +422,51 @@ static void test_at_the_limit_of_overlap_firings_wait(void **state)
     fixture_prepare(&fixture);
     fixture.options.pending_max = 2;
     fixture_open(&fixture);
-    const struct timer_id id =
-        overlap_create(&fixture, "{\"every\":\"10s\",\"overlap\":\"allow\"}", false);
-    fixture_advance_to(&fixture, 10000);
-    fixture_advance_to(&fixture, 20000);
-    fixture_advance_to(&fixture, 30000);
-    assert_int_equal(overlap_out_count(&fixture), 2);
-    assert_true(timer_id_equal(&overlap_out(&fixture, 20000)->timer->id, &id));
-    fixture_answer(&fixture, overlap_out(&fixture, 10000), DONE);
-    fixture_answer(&fixture, overlap_out(&fixture, 20000), DONE);
-    fixture_advance_to(&fixture, 31000);
-    assert_false(timer_id_equal(&overlap_out(&fixture, 30000)->timer->id, &id));
+    overlap_reach_limit(&fixture, "");
+    fixture_deinit(&fixture);
+}
+
+/* So it does at the limit of its tenant, which the create told. */
+/* proves: overlap-limit, tenant-pending */
+static void test_at_the_limit_of_the_tenant_firings_wait(void **state)
+{
+    struct engine_fixture fixture;
+    struct tenant_counts tenant_counts;
+
+    (void)state;
+    tenant_counts_init(&tenant_counts);
+    fixture_prepare(&fixture);
+    fixture.options.tenant_counts = &tenant_counts;
+    fixture_open(&fixture);
+    overlap_reach_limit(&fixture, "shop");
+    assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("shop")), 2);
+    assert_true(tenant_counts_is_full(&tenant_counts, BYTES("shop")));
+    fixture_deinit(&fixture);
+    tenant_counts_deinit(&tenant_counts);
+}
+
+/* An answer that is not taken yet shows the timer as it was, when a firing begins meanwhile. */
+static void test_an_answer_shows_no_firing_that_begins_later(void **state)
+{
+    struct engine_fixture fixture;
+    struct command command = {.kind = COMMAND_GET};
+
+    (void)state;
+    fixture_init(&fixture);
+    command.id = overlap_create(&fixture, "{\"every\":\"10s\",\"overlap\":\"allow\"}", false);
+    fixture_advance_to(&fixture, 9999);
+    fixture.now.ms = START.ms + 10000;
+    turn_advance(fixture.engine, fixture.now); /* the first firing begins, and is written */
+    turn_submit(fixture.engine, fixture.now, &command);
+    struct storage_batch *batch = engine_take_batch(fixture.engine);
+    assert_int_equal(storage_write(fixture.storage, &batch, 1, NULL), ERROR_NONE);
+    fixture.now.ms = START.ms + 35000; /* then that of 20 s is missed, and that of 30 s begins */
+    turn_committed(fixture.engine, fixture.now, batch);
+    assert_ptr_equal(engine_take_reply(fixture.engine), &command);
+    assert_int_equal(command.timer->version, 2);
+    assert_int_equal(command.timer->due.ms, START.ms + 20000);
+    fixture_carry_out(&fixture);
+    assert_int_equal(overlap_out(&fixture, 30000)->timer->due.ms, START.ms + 30000);
     fixture_deinit(&fixture);
 }
 
@@ -541,6 +601,8 @@ int main(void)
         cmocka_unit_test(test_firings_begin_beside_each_other),
         cmocka_unit_test(test_missed_firings_do_not_pile_up),
         cmocka_unit_test(test_at_the_limit_of_overlap_firings_wait),
+        cmocka_unit_test(test_at_the_limit_of_the_tenant_firings_wait),
+        cmocka_unit_test(test_an_answer_shows_no_firing_that_begins_later),
         cmocka_unit_test(test_a_backfill_keeps_its_pace),
         cmocka_unit_test(test_a_backfill_goes_on_after_a_failure),
         cmocka_unit_test(test_a_backfill_whose_firings_overlap),

@@ -52,16 +52,30 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
     return code ? code : tenant_count_own(engine, timer);
 }
 
+/* Counts a timer that no client asked for, in the counts of all engines. */
+static bool tenant_admit_made(struct tenant_counts *tenant_counts, const struct timer *timer)
+{
+    if (timer->texts.firing_of.size > 0)
+        return !tenant_counts_admit_known(tenant_counts, timer->texts.tenant);
+    return tenant_counts_add(tenant_counts, timer->texts.tenant, 1);
+}
+
 bool tenant_admit_own(struct engine *engine, const struct timer *timer)
 {
     struct tenant_counts *tenant_counts = engine->options.tenant_counts;
 
     assert(timer->id.partition == engine->options.partition);
-    if (tenant_counts && (!tenant_counts_add(tenant_counts, timer->texts.tenant, 1) ||
-                          tenant_count_own(engine, timer)))
+    if (tenant_counts &&
+        (!tenant_admit_made(tenant_counts, timer) || tenant_count_own(engine, timer)))
         return false;
     tenant_restore_pending(engine);
     return true;
+}
+
+bool tenant_is_full(const struct engine *engine, struct bytes tenant)
+{
+    return engine->options.tenant_counts &&
+           tenant_counts_is_full(engine->options.tenant_counts, tenant);
 }
 
 /* The counts lack a timer whose record was damaged when the storage counted, so it may not be in

@@ -19,9 +19,13 @@ bool tenant_owns(const struct command *command, const struct timer *timer);
 enum error_code tenant_admit(struct engine *engine, const struct command *command,
                              const struct timer *timer);
 
-/* Counts a timer that the engine creates itself, such as a report, for a tenant that has others. No
- * limit applies. Returns false if out of memory; then nothing changed. */
+/* Counts a timer that the engine creates itself for a tenant that has others. The tenant's limit
+ * applies to a firing (timer/firing.h), and none to a report or a part. Returns false if out of
+ * memory or at that limit; then nothing changed. */
 bool tenant_admit_own(struct engine *engine, const struct timer *timer);
+
+/* True if the tenant's own limit, as it was known last, admits no more live timers. */
+bool tenant_is_full(const struct engine *engine, struct bytes tenant);
 
 /* Stops counting a timer whose end is durable, or that was not created after all. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer);

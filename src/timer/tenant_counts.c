@@ -138,6 +138,25 @@ static uint64_t tenant_counts_room(const struct tenant_counts *tenant_counts,
     return part < share ? part : share;
 }
 
+static uint64_t tenant_counts_known(const struct tenant_counts_tenant *tenant)
+{
+    const uint64_t limit = atomic_load(&tenant->limit);
+
+    return limit == TENANT_LIMIT_UNKNOWN ? 0 : limit;
+}
+
+static enum error_code tenant_counts_take(struct tenant_counts *tenant_counts,
+                                          struct tenant_counts_tenant *tenant, uint64_t max)
+{
+    const uint64_t before = atomic_fetch_add(&tenant->count, 1);
+    if (max && before >= tenant_counts_room(tenant_counts, tenant, max)) {
+        atomic_fetch_sub(&tenant->count, 1);
+        return ERROR_TOO_MANY;
+    }
+    tenant_counts_note(tenant_counts, tenant);
+    return ERROR_NONE;
+}
+
 enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct bytes name,
                                     uint64_t max)
 {
@@ -150,13 +169,36 @@ enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct 
         return ERROR_NO_MEMORY;
     if (atomic_load(&tenant->limit) != max)
         atomic_store(&tenant->limit, max);
-    const uint64_t before = atomic_fetch_add(&tenant->count, 1);
-    if (max && before >= tenant_counts_room(tenant_counts, tenant, max)) {
-        atomic_fetch_sub(&tenant->count, 1);
-        return ERROR_TOO_MANY;
-    }
-    tenant_counts_note(tenant_counts, tenant);
-    return ERROR_NONE;
+    return tenant_counts_take(tenant_counts, tenant, max);
+}
+
+enum error_code tenant_counts_admit_known(struct tenant_counts *tenant_counts, struct bytes name)
+{
+    if (!name.size)
+        return ERROR_NONE;
+
+    struct tenant_counts_tenant *tenant = tenant_counts_get(tenant_counts, name);
+
+    return tenant ? tenant_counts_take(tenant_counts, tenant, tenant_counts_known(tenant))
+                  : ERROR_NO_MEMORY;
+}
+
+bool tenant_counts_is_full(const struct tenant_counts *tenant_counts, struct bytes name)
+{
+    const struct tenant_counts_tenant *tenant =
+        name.size ? tenant_counts_find(tenant_counts, name) : NULL;
+    const uint64_t max = tenant ? tenant_counts_known(tenant) : 0;
+
+    return max && atomic_load(&tenant->count) >= tenant_counts_room(tenant_counts, tenant, max);
+}
+
+bool tenant_counts_limit(struct tenant_counts *tenant_counts, struct bytes name, uint64_t max)
+{
+    struct tenant_counts_tenant *tenant = name.size ? tenant_counts_get(tenant_counts, name) : NULL;
+
+    if (tenant)
+        atomic_store(&tenant->limit, max);
+    return tenant || !name.size;
 }
 
 void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes name, uint64_t less)

@@ -78,6 +78,17 @@ bool tenant_counts_add(struct tenant_counts *tenant_counts, struct bytes tenant,
 enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct bytes tenant,
                                     uint64_t max);
 
+/* Like tenant_counts_admit, with the limit of the last admission or of tenant_counts_limit; without
+ * one if it is unknown. */
+enum error_code tenant_counts_admit_known(struct tenant_counts *tenant_counts, struct bytes tenant);
+
+/* True if tenant_counts_admit_known would refuse one more timer now. */
+bool tenant_counts_is_full(const struct tenant_counts *tenant_counts, struct bytes tenant);
+
+/* Sets the limit of a tenant, 0 for none, before it admits a timer. Returns false if out of
+ * memory. */
+bool tenant_counts_limit(struct tenant_counts *tenant_counts, struct bytes tenant, uint64_t max);
+
 /* Subtracts `count` timers, or all if there are fewer. */
 void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes tenant,
                            uint64_t count);

@@ -98,6 +98,32 @@ static void test_limit_is_exact(void **state)
     tenant_counts_deinit(&tenant_counts);
 }
 
+/* What the engine makes itself is admitted by the limit that is known; the unnamed tenant has none. */
+static void test_a_limit_is_known_from_before(void **state)
+{
+    struct tenant_counts tenant_counts;
+
+    (void)state;
+    tenant_counts_init(&tenant_counts);
+    assert_int_equal(tenant_counts_admit_known(&tenant_counts, BYTES("a")), ERROR_NONE);
+    assert_false(tenant_counts_is_full(&tenant_counts, BYTES("a")));
+    assert_int_equal(tenant_counts_admit(&tenant_counts, BYTES("a"), 3), ERROR_NONE);
+    assert_int_equal(tenant_counts_admit_known(&tenant_counts, BYTES("a")), ERROR_NONE);
+    assert_true(tenant_counts_is_full(&tenant_counts, BYTES("a")));
+    assert_int_equal(tenant_counts_admit_known(&tenant_counts, BYTES("a")), ERROR_TOO_MANY);
+    assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("a")), 3);
+    assert_true(tenant_counts_limit(&tenant_counts, BYTES("a"), 0));
+    assert_int_equal(tenant_counts_admit_known(&tenant_counts, BYTES("a")), ERROR_NONE);
+    assert_true(tenant_counts_limit(&tenant_counts, BYTES("b"), 1));
+    assert_false(tenant_counts_is_full(&tenant_counts, BYTES("b")));
+    assert_int_equal(tenant_counts_admit_known(&tenant_counts, BYTES("b")), ERROR_NONE);
+    assert_int_equal(tenant_counts_admit_known(&tenant_counts, BYTES("b")), ERROR_TOO_MANY);
+    assert_true(tenant_counts_limit(&tenant_counts, BYTES(""), 1));
+    assert_int_equal(tenant_counts_admit_known(&tenant_counts, BYTES("")), ERROR_NONE);
+    assert_false(tenant_counts_is_full(&tenant_counts, BYTES("")));
+    tenant_counts_deinit(&tenant_counts);
+}
+
 static void test_the_unnamed(void **state)
 {
     (void)state;
@@ -305,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_limit_is_exact),
+        cmocka_unit_test(test_a_limit_is_known_from_before),
         cmocka_unit_test(test_the_unnamed),
         cmocka_unit_test(test_limits_over_nodes),
         cmocka_unit_test(test_more_tenants_than_are_told),
