@@ -253,7 +253,7 @@ static void create_some(struct world *world, uint16_t partition, size_t count)
     const bool is_one_due = world_chance(world, 500);
     const struct sim_plan *plan = &world->plan;
 
-    if (world->model.count - world->model.report_count + count > plan->timers_max ||
+    if (world->model.count - world->model.made_count + count > plan->timers_max ||
         model_pending_max(&world->model, partition) + count > plan->live_max + 1)
         return;
     struct content contents[CREATE_MANY_MAX];
@@ -597,6 +597,11 @@ void clients_act(struct world *world)
     if (action == ACTION_TOUCH) {
         if (!world->host.partitions[partition].is_draining)
             touches_act(world, partition);
+        return;
+    }
+    if (action == ACTION_RELEASE) {
+        if (!world->host.partitions[partition].is_draining)
+            releases_act(world, partition);
         return;
     }
     if (action >= ACTION_PUT) {

@@ -62,7 +62,8 @@ struct op {
     struct twin *created[CREATE_MANY_MAX]; /* CREATE, PUT */
     struct timer *timers[CREATE_MANY_MAX]; /* its arguments */
     struct command_created results[CREATE_MANY_MAX];
-    struct walk *walk; /* LIST */
+    struct walk *walk;         /* LIST */
+    uint32_t released_version; /* RELEASE: version of the timer when its lease was ended */
 };
 
 struct clients {
@@ -176,6 +177,20 @@ bool touches_moved_on(const struct twin *twin, const struct timer *timer);
 
 /* Judges a touch that was answered with success. */
 void touches_judge(struct world *world, struct op *op);
+
+/* ---- releases.c: a client ends the lease of an item, whoever has it ---- */
+
+/* Makes a call of ACTION_RELEASE. The partition is up. */
+void releases_act(struct world *world, uint16_t partition);
+
+/* True for the first answer to a release, which says that a worker has the timer. Checks that. */
+bool releases_find(struct world *world, struct op *op);
+
+/* Judges the answer to a release after which the attempt has ended. */
+void releases_judge(struct world *world, struct op *op);
+
+/* True if a release may be answered that no worker has the timer. */
+bool releases_may_miss(const struct world *world, const struct op *op);
 
 /* ---- pauses.c: a timer is paused, which nothing but a resumption or its time ends
  *

@@ -13,7 +13,7 @@ enum { PAYLOAD_MAX = 4096 };
 
 struct content_texts {
     char target[80], headers[40], labels[CONTENT_LABELS_SIZE], payload[PAYLOAD_MAX];
-    char on_dead[80], on_success[80], report_of[TIMER_ID_TEXT_SIZE];
+    char on_dead[80], on_success[80], report_of[TIMER_ID_TEXT_SIZE], firing_of[TIMER_ID_TEXT_SIZE];
     char key[CONTENT_NAME_SIZE], request[CONTENT_NAME_SIZE], watch[EVENTS_MAX * CONTENT_NAME_SIZE];
     char schedule[RHYTHM_TEXT_SIZE], flow[20];
     struct timer_texts texts;
@@ -108,6 +108,10 @@ static void write_reports(const struct content *content, struct content_texts *r
         ret->texts.target = report_target_text(1 + content->origin, ret->target);
     ret->texts.on_dead = report_target_text(content->on_dead, ret->on_dead);
     ret->texts.on_success = report_target_text(content->on_success, ret->on_success);
+    if (content->firing_of.serial) {
+        timer_id_format(&content->firing_of, ret->firing_of);
+        ret->texts.firing_of = bytes_of(ret->firing_of);
+    }
     if (!content_is_report(content))
         return;
     timer_id_format(&content->report_of, ret->report_of);
@@ -155,6 +159,19 @@ struct content content_of_report(const struct content *about, const struct timer
     };
 }
 
+struct content content_of_firing(const struct content *of, const struct timer_id *id,
+                                 struct wall due)
+{
+    struct content content = *of;
+
+    content.due = due;
+    content.key = content.request = 0;
+    content.firing_of = *id;
+    content.rhythm = RHYTHM_NONE;
+    content.rhythm.drop_after_ms = of->rhythm.drop_after_ms;
+    return content;
+}
+
 struct timer *content_timer(const struct content *content)
 {
     struct content_texts texts;
@@ -189,7 +206,8 @@ bool content_matches(const struct content *content, const struct timer *timer)
         !bytes_equal(texts->key, want.texts.key) ||
         !bytes_equal(texts->request, want.texts.request) ||
         !bytes_equal(texts->tenant, want.texts.tenant) ||
-        !bytes_equal(texts->report_of, want.texts.report_of))
+        !bytes_equal(texts->report_of, want.texts.report_of) ||
+        !bytes_equal(texts->firing_of, want.texts.firing_of))
         return false;
     if (may_lack && !texts->payload.size && !texts->headers.size && !texts->watch.size &&
         !texts->schedule.size && !texts->on_dead.size && !texts->on_success.size &&

@@ -29,7 +29,8 @@ struct content {
     uint8_t flow;                /* number of the flow, which is also its limit; 0 for none */
     /* id of the timer that a report is about; all zero if this is no report */
     struct timer_id report_of;
-    uint64_t body_sum; /* checksum of a report's own payload; 0 if it was patched */
+    struct timer_id firing_of; /* id of the timer whose firing this is; all zero if it is none */
+    uint64_t body_sum;         /* checksum of a report's own payload; 0 if it was patched */
     struct rhythm rhythm;
 };
 
@@ -52,6 +53,11 @@ static inline bool content_is_report(const struct content *content)
 /* Returns the content that a report to such a target must have. The caller sets its times. */
 struct content content_of_report(const struct content *about, const struct timer_id *id,
                                  uint8_t target, struct bytes body);
+
+/* Returns the content of a firing, due at that time, of a timer whose firings may overlap. The
+ * caller sets its creation time. */
+struct content content_of_firing(const struct content *of, const struct timer_id *id,
+                                 struct wall due);
 
 /* Makes the timer that asks for `content`, to be given to the engine. */
 struct timer *content_timer(const struct content *content);

@@ -61,6 +61,16 @@ struct firing firings_add_unanswered(struct twin *twin, const char *error)
                              });
 }
 
+void firings_add_begun(struct twin *twin, const struct timer_id *id)
+{
+    char text[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(id, text);
+    firings_add(twin, &(struct firing){.planned_ms = twin->row.content.due.ms,
+                                       .error_sum = error_sum(text),
+                                       .outcome = RUN_BEGUN});
+}
+
 void firings_add_skipped(struct twin *twin, struct wall from, struct wall to)
 {
     const struct rhythm *rhythm = &twin->row.content.rhythm;
@@ -133,6 +143,10 @@ static void report_write(struct report_text *to, const struct twin *twin,
     report_add(to, "{\"id\":\"%s\"", id);
     if (content->key)
         report_add(to, ",\"key\":\"%s\"", content_key_text(content->key, key).data);
+    if (content->firing_of.serial) {
+        timer_id_format(&content->firing_of, id);
+        report_add(to, ",\"firing_of\":\"%s\"", id);
+    }
     const struct bytes text = content_labels_text(content, labels);
     if (text.size)
         report_add(to, ",\"labels\":%s", text.data);

@@ -32,6 +32,9 @@ struct world;
 struct firing firings_add_answered(struct twin *twin);
 struct firing firings_add_unanswered(struct twin *twin, const char *error);
 
+/* Adds a firing that has begun as the timer with this id. */
+void firings_add_begun(struct twin *twin, const struct timer_id *id);
+
 /* Adds the skipped firings, which were never attempted: those planned from `from` on and before
  * `to`, which is a planned one itself. */
 void firings_add_skipped(struct twin *twin, struct wall from, struct wall to);

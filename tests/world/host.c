@@ -178,12 +178,50 @@ static void take_events(struct world *world, struct sim_partition *partition)
     }
 }
 
+static void delivered(struct world *world, struct sim_partition *partition, struct twin *twin,
+                      uint8_t origin, struct delivery *delivery, struct wall now);
+
+/* Ends the lease that a call has found, as the daemon does: the call then waits, like any other on
+ * this timer, until the end is durable. */
+static void release(struct world *world, struct sim_partition *partition, struct op *op)
+{
+    struct command *command = &op->command;
+    struct delivery *delivery = workers_release(world, partition, &command->id);
+
+    command->timer = NULL;
+    if (!delivery) {
+        command->error = ERROR_NOT_LEASED;
+        judge_reply(world, partition, op);
+        return;
+    }
+    struct twin *twin = model_twin_of(world, partition->index, delivery->timer);
+    const struct wall now = begin(world, partition);
+
+    op->released_version = twin->row.version;
+    engine_begin(partition->engine, now);
+    delivered(world, partition, twin, QUEUE_ORIGIN, delivery, now);
+    command->has_acted = true;
+    command->name = (struct bytes){0};
+    engine_submit(partition->engine, command);
+    engine_end(partition->engine);
+    pump(world, partition);
+}
+
 static void take_replies(struct world *world, struct sim_partition *partition)
 {
     struct command *command;
+    struct list leased;
 
-    while ((command = engine_take_reply(partition->engine)))
-        judge_reply(world, partition, op_of(command));
+    list_init(&leased);
+    while ((command = engine_take_reply(partition->engine))) {
+        if (releases_find(world, op_of(command)))
+            list_push(&leased, &command->link);
+        else
+            judge_reply(world, partition, op_of(command));
+    }
+    /* after all replies, because it changes the timers that they show */
+    for (struct list *link; (link = list_pop(&leased));)
+        release(world, partition, op_of(list_item(link, struct command, link)));
 }
 
 /* Takes the engine's output, in any order. Batches and reads are sometimes left for later. */
@@ -478,12 +516,10 @@ void host_read_done(struct world *world, uint16_t index, struct engine_read *rea
     end(world, partition);
 }
 
-void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint8_t origin,
-                    struct delivery *delivery)
+/* Hands a delivery back to the engine, during a turn. */
+static void delivered(struct world *world, struct sim_partition *partition, struct twin *twin,
+                      uint8_t origin, struct delivery *delivery, struct wall now)
 {
-    struct sim_partition *partition = partition_of(world, index);
-    const struct wall now = begin(world, partition);
-
     delivery->started_us = twin->out_at.ms * 1000;
     if (origin != QUEUE_ORIGIN) /* for the queue the engine takes its own time */
         delivery->ended_us = now.ms * 1000;
@@ -492,7 +528,18 @@ void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint
     partition->out_by_origin[twin->row.content.tenant][origin]--;
     partition->out_by_flow[twin->row.content.tenant][twin->out_flow]--;
     partition->out_pulled -= origin == QUEUE_ORIGIN;
-    turn_delivered(partition->engine, now, delivery);
+    engine_delivered(partition->engine, delivery);
+}
+
+void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint8_t origin,
+                    struct delivery *delivery)
+{
+    struct sim_partition *partition = partition_of(world, index);
+    const struct wall now = begin(world, partition);
+
+    engine_begin(partition->engine, now);
+    delivered(world, partition, twin, origin, delivery, now);
+    engine_end(partition->engine);
     world_tempt(world, world->plan.disk_delay_ms);
     end(world, partition);
 }

@@ -87,6 +87,22 @@ static void check_room(struct world *world, struct sim_partition *partition,
     check_rate(world, partition, twin);
 }
 
+/* Checks that a timer whose firings may overlap delivers none but the last itself. It may do so
+ * while no more timers may live. */
+static void check_apart(struct world *world, const struct sim_partition *partition,
+                        const struct twin *twin)
+{
+    const struct sim_row *row = &twin->row;
+    const uint64_t tenant_max = world->plan.tenant_pending_max[row->content.tenant];
+
+    if (row->content.rhythm.is_apart && row->attempts == 0 && !partition->options.pending_max &&
+        !tenant_max &&
+        !rhythm_follows(&row->content.rhythm, twin->out_due,
+                        world->model.now_last[partition->index], WALL_NEVER))
+        world_fail(world, twin->number, "a firing that may overlap is a timer of its own",
+                   "the one due at %llu is not", U64(twin->out_due.ms));
+}
+
 struct twin *judge_delivery(struct world *world, struct sim_partition *partition,
                             const struct delivery *delivery)
 {
@@ -115,6 +131,7 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
         content.due =
             rhythm_latest(&content.rhythm, content.due, world->model.now_last[partition->index]);
     twin->out_due = content.due;
+    check_apart(world, partition, twin);
     if (timer->version != row->version || !content_matches(&content, timer))
         world_fail(world, twin->number, "what is durable is delivered",
                    "version %u is delivered, %u is durable", timer->version, row->version);
@@ -395,6 +412,9 @@ static void judge_refused(struct world *world, const struct sim_partition *parti
         judge_shown(world, op, twin, op->command.timer);
         is_right = timer_is_final(op->command.timer->state);
         break;
+    case ERROR_NOT_LEASED:
+        is_right = releases_may_miss(world, op);
+        break;
     case ERROR_PAUSED:
         judge_shown(world, op, twin, op->command.timer);
         is_right = op->command.kind == COMMAND_FIRE && op->command.timer->state == TIMER_PAUSED;
@@ -548,6 +568,7 @@ static void judge_call(struct world *world, struct sim_partition *partition, str
         [COMMAND_REDRIVE] = "redriven", [COMMAND_EXPLAIN] = "got",
         [COMMAND_TOUCH] = "touched",    [COMMAND_FORGET] = "forgotten",
         [COMMAND_PAUSE] = "paused",     [COMMAND_RESUME] = "resumed",
+        [COMMAND_RELEASE] = "released",
     };
     struct twin *twin = op->key ? claims_judge_named(world, op) : op->twin;
 
@@ -577,6 +598,8 @@ static void judge_call(struct world *world, struct sim_partition *partition, str
         pauses_judge(world, op);
     else if (command->kind == COMMAND_FORGET)
         judge_forgotten(world, op);
+    else if (command->kind == COMMAND_RELEASE)
+        releases_judge(world, op);
     else
         judge_changed(world, op);
     if (command_gets(command) && !command->error) {

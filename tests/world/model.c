@@ -160,7 +160,8 @@ uint64_t model_pending_max(const struct sim_model *model, uint16_t partition)
     count += damaged; /* the loss is not noticed */
     for (size_t i = 0; i < model->count; i++)
         if (model->twins[i]->partition == partition)
-            count += (model->twins[i]->life == TWIN_ASKED) + twin_may_report(model->twins[i]);
+            count += (model->twins[i]->life == TWIN_ASKED) + twin_may_report(model->twins[i]) +
+                     twin_may_begin(model->twins[i]);
     return count;
 }
 
@@ -276,7 +277,7 @@ static void await_report(struct world *world, struct twin *twin, const struct fi
     const uint8_t target = firing->outcome == RUN_DONE ? content->on_success : content->on_dead;
 
     if (target)
-        world->model.awaited = (struct awaited){twin, *firing, error, target};
+        world->model.awaited = (struct awaited){twin, false, *firing, error, target};
 }
 
 /* True if the next row of the batch is a new report of the twin. */
@@ -314,9 +315,84 @@ static struct twin *report_of(struct world *world, uint16_t partition, const str
     if (engine_footprint(timer) > *bytes_max)
         *bytes_max = engine_footprint(timer);
     world->model.awaited.of = NULL;
-    world->model.report_count++;
+    world->model.made_count++;
     world->totals->reports += !world->model.is_doubtful;
     return model_ask(world, partition, &content);
+}
+
+/* ---- firings that begin beside the one before ---- */
+
+static const char BEGUN[] = "a firing that may overlap begins as a timer of its own";
+
+/* True if the next row of the batch is a new timer that is a firing of the twin. */
+static bool is_begun(const struct world *world, const struct twin *twin)
+{
+    const struct timer *next = world->model.next_row;
+    char id[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(&twin->id, id);
+    return next && bytes_equal(next->texts.firing_of, bytes_of(id)) &&
+           !map_get(&world->model.by_serial[twin->partition], next->id.serial);
+}
+
+/* True if the firing and the next time of the timer are those of a timer that begins a firing at
+ * `now`: the last one that was missed, which is not too late. */
+static bool begins_at(const struct twin *twin, const struct timer *timer,
+                      const struct timer *firing, struct wall now)
+{
+    const struct rhythm *rhythm = &twin->row.content.rhythm;
+    const struct wall due = twin->row.content.due;
+
+    return due.ms <= now.ms && firing->due.ms == rhythm_latest(rhythm, due, now).ms &&
+           !rhythm_drops(rhythm, due, now) && timer->due.ms != WALL_NEVER.ms &&
+           rhythm_follows(rhythm, firing->due, now, timer->due) && firing->created.ms == now.ms &&
+           timer->at.ms == wall_max(timer->due, now).ms;
+}
+
+/* Checks the row of a timer one of whose firings begins as the next row. */
+static void check_begun(struct world *world, struct twin *twin, const struct timer *timer)
+{
+    const struct told *told = &world->model.told[twin->partition];
+    const struct timer *firing = world->model.next_row;
+    const struct sim_row *row = &twin->row;
+    size_t i = told->count;
+
+    if (!row->content.rhythm.is_apart || twin->is_out || twin->has_outcome || row->attempts > 0 ||
+        timer_is_final(row->state) || row->state == TIMER_PAUSED || timer->attempts > 0 ||
+        timer->state != TIMER_SCHEDULED || timer->version != row->version + 1)
+        wrong(world, twin, timer, "no firing may begin beside it");
+    while (i > row->told_index && !begins_at(twin, timer, firing, told->nows[i - 1]))
+        i--;
+    if (i <= row->told_index)
+        wrong(world, twin, timer, "the firing that begins is not the one planned");
+    firings_add_skipped(twin, row->content.due, firing->due);
+    twin->row.content.due = firing->due;
+    firings_add_begun(twin, &firing->id);
+    world->model.awaited = (struct awaited){.of = twin, .is_begun = true};
+    twin->row.content.due = timer->due;
+    if (!content_matches(&row->content, timer))
+        wrong(world, twin, timer, "it is changed by a firing that begins");
+    twin->received = 0;
+    world->totals->begun += !world->model.is_doubtful;
+}
+
+/* Returns the twin of a firing, from its first row. */
+static struct twin *firing_of(struct world *world, uint16_t partition, const struct timer *timer)
+{
+    const struct twin *of = world->model.awaited.of;
+    struct content content = content_of_firing(&of->row.content, &of->id, timer->due);
+    uint64_t *bytes_max = &world->clients.created_bytes_max;
+
+    content.created = timer->created;
+    if (!content_matches(&content, timer))
+        world_fail(world, of->number, BEGUN, "its firing has another content");
+    if (engine_footprint(timer) > *bytes_max)
+        *bytes_max = engine_footprint(timer);
+    world->model.awaited.of = NULL;
+    world->model.made_count++;
+    struct twin *twin = model_ask(world, partition, &content);
+    twin->asked.number = content.number; /* a patch by key may have set it to 0 */
+    return twin;
 }
 
 /* ---- what a row says ---- */
@@ -578,6 +654,10 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     const struct sim_row *row = &twin->row;
 
     twin->is_spilled = false;
+    if (is_begun(world, twin)) {
+        check_begun(world, twin, timer);
+        return;
+    }
     if (twin->has_outcome) {
         firings_add_skipped(twin, twin->row.content.due, twin->out_due);
         twin->row.content.due = twin->out_due;
@@ -660,9 +740,10 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
 {
     const struct timer *timer = write->timer;
     const bool is_new = !map_get(&world->model.by_serial[partition], timer->id.serial);
-    struct twin *twin = !is_new                       ? model_twin_of(world, partition, timer)
-                        : timer->texts.report_of.size ? report_of(world, partition, timer)
-                                                      : asked_of(world, partition, timer);
+    struct twin *twin = !is_new                         ? model_twin_of(world, partition, timer)
+                        : world->model.awaited.is_begun ? firing_of(world, partition, timer)
+                        : timer->texts.report_of.size   ? report_of(world, partition, timer)
+                                                        : asked_of(world, partition, timer);
     struct sim_row *row = &twin->row;
 
     world_note(world, timer_state_text(timer->state), partition, twin->number, timer->version,
@@ -774,6 +855,7 @@ void model_durable(struct world *world, const struct storage_batch *batch)
             write_row(world, batch->partition, &batch->writes[i]);
         if (reporting && world->model.awaited.of)
             world_fail(world, reporting->number, REPORT, "another row comes first");
+        world->model.awaited.is_begun &= world->model.awaited.of != NULL;
     }
     if (world->model.awaited.of)
         world_fail(world, world->model.awaited.of->number, REPORT, "there is no report");

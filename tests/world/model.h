@@ -112,9 +112,11 @@ struct told {
     size_t count, capacity;
 };
 
-/* A firing that has ended by the row that was written last: the next row must report it. */
+/* A firing that has ended, or has begun as a timer of its own, by the row that was written last: the
+ * next row must be its report, or that timer. */
 struct awaited {
-    struct twin *of; /* twin whose firing it is; NULL if no report is awaited */
+    struct twin *of; /* twin whose firing it is; NULL if nothing is awaited */
+    bool is_begun;   /* whether it has begun; then the fields below are not set */
     struct firing firing;
     const char *error;
     uint8_t target; /* on_dead or on_success */
@@ -123,7 +125,7 @@ struct awaited {
 struct sim_model {
     struct twin **twins;
     size_t count, capacity;
-    size_t report_count; /* number of twins that are reports */
+    size_t made_count; /* number of twins that the engine made: reports and firings */
     struct awaited awaited;
     const struct timer *next_row; /* next write of the batch that is being written; or NULL */
     struct map by_serial[PARTITIONS_MAX]; /* twins that are durable, or were */
@@ -189,6 +191,12 @@ static inline bool twin_is_live(const struct twin *twin)
 static inline bool twin_may_report(const struct twin *twin)
 {
     return twin_is_live(twin) && (twin->row.content.on_dead || twin->row.content.on_success);
+}
+
+/* True if the engine may have counted a firing of the timer that is not durable yet. */
+static inline bool twin_may_begin(const struct twin *twin)
+{
+    return twin_is_live(twin) && twin->row.content.rhythm.is_apart;
 }
 
 /* Returns when the timer acts. A spilled timer acts as soon as its dispatch queue has room,

@@ -213,11 +213,27 @@ static void draw_flows(struct sim_plan *plan)
     plan->flow_permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
 }
 
+static void draw_overlaps(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x0e4a9)));
+
+    plan->apart_permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
+}
+
 static void draw_pauses(struct sim_plan *plan)
 {
     struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x9a05e)));
 
     plan->pause_permille = (uint32_t)CHOOSE(&own, 0, 0, 200, 600);
+}
+
+/* Releases are only in runs with leases. */
+static void draw_releases(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x4e1ea5e)));
+    const uint32_t weight = (uint32_t)CHOOSE(&own, 0, 8, 20, 40);
+
+    plan->action_weights[ACTION_RELEASE] = plan->queue_permille ? weight : 0;
 }
 
 static void draw_relapses(struct sim_plan *plan)
@@ -298,8 +314,10 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     draw_dead(plan);
     draw_reports(plan);
     draw_flows(plan);
+    draw_overlaps(plan);
     draw_pauses(plan);
     draw_relapses(plan);
+    draw_releases(plan);
 }
 
 /* ---- less of it ---- */
@@ -386,6 +404,8 @@ static void without_clients(struct sim_plan *plan, uint64_t without)
         plan->watch_permille = plan->group_permille = weights[ACTION_COMPLETE] = 0;
     if (IS_OFF(schedules))
         plan->rhythm_permille = 0;
+    if (IS_OFF(overlaps))
+        plan->apart_permille = 0;
     if (IS_OFF(drops))
         plan->drop_permille = 0;
     if (IS_OFF(patches))
@@ -400,6 +420,8 @@ static void without_clients(struct sim_plan *plan, uint64_t without)
         plan->tenant_count = 1;
         plan->foreign_permille = 0;
     }
+    if (IS_OFF(releases))
+        weights[ACTION_RELEASE] = 0;
     if (IS_OFF(touches))
         weights[ACTION_TOUCH] = 0;
     if (IS_OFF(pauses))

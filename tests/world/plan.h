@@ -48,7 +48,8 @@ enum action {
     ACTION_REPEAT,
     ACTION_BY_KEY,
     ACTION_COMPLETE,
-    ACTION_TOUCH, /* touches.c */
+    ACTION_TOUCH,   /* touches.c */
+    ACTION_RELEASE, /* releases.c */
     ACTIONS,
 };
 
@@ -92,7 +93,9 @@ enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
     X(repeats)          \
     X(stops)            \
     X(sweeps)           \
-    X(copies)
+    X(copies)           \
+    X(releases)         \
+    X(overlaps)
 
 enum feature {
 #define X(name) FEATURE_##name,
@@ -143,6 +146,7 @@ struct sim_plan {
     uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
 
     uint32_t flow_permille;     /* share of timers with a flow */
+    uint32_t apart_permille;    /* share of timers that repeat whose firings may overlap */
     uint32_t report_permille;   /* share of timers with on_dead, and of those with on_success */
     uint32_t pause_permille;    /* share of calls on a timer, or by a label, that pause or resume */
     uint32_t postpone_permille; /* share of webhooks that are postponed */

@@ -6,9 +6,9 @@
  *           [--nodes one|several] [--without FEATURE,...] [--shrink]
  *
  * --replay runs each seed twice and demands equal hashes of all events. --seeds reads a line "seed
- * steps" for each run from a file. --nodes makes all runs of one node, or of several: otherwise
- * their seeds say. --without takes features away (plan.h); --shrink removes features and steps that
- * a failing run does not need, and shows the rest.
+ * steps FEATURE,..." for each run from a file, which is made without those features. --nodes makes
+ * all runs of one node, or of several: otherwise their seeds say. --without takes features away
+ * (plan.h); --shrink removes features and steps that a failing run does not need, and shows the rest.
  *
  * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine
  * is told with the seed that led to it.
@@ -45,6 +45,7 @@ struct arguments {
 /* Memory shared with the child process. */
 struct progress {
     uint64_t seed, steps; /* seed and steps of the present run */
+    uint64_t without;     /* features that its line of a file of seeds removes */
     struct totals totals;
 };
 
@@ -135,12 +136,21 @@ static void run_file(const struct arguments *arguments, struct progress *progres
         perror(arguments->seeds);
         exit(EXIT_FAILURE);
     }
-    char line[128];
+    char line[512];
     while (fgets(line, sizeof(line), file)) {
+        struct arguments one = *arguments;
+        char without[128] = "";
         uint64_t seed, steps;
 
-        if (sscanf(line, "%" SCNu64 " %" SCNu64, &seed, &steps) == 2)
-            run_one(arguments, progress, seed, steps);
+        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %127s", &seed, &steps, without) < 2)
+            continue;
+        if (*without && !plan_parse_features(without, &one.without)) {
+            printf("BROKEN: a seed without an unknown feature: %s\n", without);
+            exit(EXIT_FAILURE);
+        }
+        one.without |= arguments->without;
+        progress->without = one.without;
+        run_one(&one, progress, seed, steps);
     }
     fclose(file);
 }
@@ -213,7 +223,8 @@ static bool report(const struct arguments *arguments, const struct progress *pro
         printf("BROKEN: the run ended by signal %d (%s)\n", WTERMSIG(status),
                WTERMSIG(status) == SIGALRM ? "it takes too long" : strsignal(WTERMSIG(status)));
     printf("FAILED after %" PRIu64 " runs; replay: ", progress->totals.runs);
-    print_command(progress->seed, progress->steps, arguments->nodes, arguments->without);
+    print_command(progress->seed, progress->steps, arguments->nodes,
+                  arguments->without | progress->without);
     printf(" --verbose\n");
     return false;
 }

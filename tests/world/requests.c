@@ -44,7 +44,7 @@ void requests_name(struct world *world, struct content *content)
 
 static bool may_create(const struct world *world, uint16_t partition)
 {
-    return world->model.count - world->model.report_count < world->plan.timers_max &&
+    return world->model.count - world->model.made_count < world->plan.timers_max &&
            model_pending_max(&world->model, partition) <= world->plan.live_max;
 }
 

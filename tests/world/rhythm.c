@@ -174,6 +174,10 @@ struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall 
     rhythm.is_skipping =
         !rhythm.is_each &&
         random_mix(world->settings->seed ^ (uint64_t)world->model.token << 7) % 4 == 0;
+    rhythm.is_apart =
+        !rhythm.is_skipping &&
+        random_mix(world->settings->seed ^ (uint64_t)world->model.token << 11) % 1000 <
+            world->plan.apart_permille;
     ret_due->ms = first + rhythm.spread_ms;
     return rhythm;
 }
@@ -193,7 +197,9 @@ struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_
         spec.from = rhythm->from;
     spec.count = rhythm->count;
     spec.until = rhythm->until;
-    spec.overlap = rhythm->is_skipping ? SCHEDULE_OVERLAP_SKIP : SCHEDULE_OVERLAP_WAIT;
+    spec.overlap = rhythm->is_skipping ? SCHEDULE_OVERLAP_SKIP
+                   : rhythm->is_apart  ? SCHEDULE_OVERLAP_ALLOW
+                                       : SCHEDULE_OVERLAP_WAIT;
     spec.missed = rhythm->is_each ? RECURRENCE_MISSED_EACH : RECURRENCE_MISSED_LAST;
     spec.drop_after_ms = rhythm->drop_after_ms;
     spec.spread_ms = rhythm->spread_ms;

@@ -23,6 +23,7 @@ struct rhythm {
     uint64_t count;     /* for `every`: number of instants; 0 for no end */
     struct wall until;  /* WALL_NEVER for no end */
     bool is_skipping;   /* whether it skips the instants during a firing that is attempted */
+    bool is_apart;      /* whether each firing but the last is a timer of its own */
     bool is_each;       /* whether it fires each missed instant; otherwise only the last of them */
     uint64_t drop_after_ms; /* UINT64_MAX: never */
     uint64_t spread_ms;

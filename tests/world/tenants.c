@@ -53,6 +53,7 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
         count += twin->life == TWIN_ASKED && twin->asked.tenant == tenant;
         count += twin->was_damaged;
         count += twin->row.content.tenant == tenant && twin_may_report(twin);
+        count += twin->row.content.tenant == tenant && twin_may_begin(twin);
         /* it counts until its engine knows that its end is durable */
         count += twin->life == TWIN_DURABLE && twin->row.content.tenant == tenant &&
                  timer_is_final(twin->row.state) && twin->told_version < twin->row.version;
@@ -65,6 +66,9 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
 void tenants_start(struct world *world)
 {
     tenant_counts_clear(&world->host.tenant_counts);
+    for (uint8_t tenant = 1; tenant < world->plan.tenant_count; tenant++)
+        tenant_counts_limit(&world->host.tenant_counts, tenants_text(tenant),
+                            world->plan.tenant_pending_max[tenant]);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         const enum error_code result =
             storage_load_tenant_counts(world->disk.storage, p, &world->host.tenant_counts, NULL);

@@ -154,6 +154,8 @@ static struct op *ops_call(struct world *world, struct truth *truth, enum action
     ops_sign(op, timer->texts.tenant);
     ops_change(world, op, timer->target.kind == TARGET_KAFKA);
     tracked->is_cancel_asked |= op->command.kind == COMMAND_CANCEL;
+    tracked->is_moved |= op->command.kind == COMMAND_PATCH || op->command.kind == COMMAND_TOUCH ||
+                         op->command.kind == COMMAND_FIRE || op->command.kind == COMMAND_REDRIVE;
     tracked->patches_open += op->command.kind == COMMAND_PATCH;
     tracked->is_loose |=
         op->command.kind == COMMAND_PATCH
@@ -187,6 +189,8 @@ static struct op *ops_by_key(struct world *world, struct truth *truth)
     ops_sign(op, tenants_text(tenants_draw(world)));
     ops_change(world, op, false);
     truth->is_cancelled_by_name |= op->command.kind == COMMAND_CANCEL;
+    truth->is_moved_by_name |=
+        op->command.kind == COMMAND_PATCH || op->command.kind == COMMAND_FIRE;
     return op;
 }
 
@@ -208,6 +212,7 @@ static struct op *ops_complete(struct world *world, struct truth *truth)
     ops_sign(op, tenants_text(tenants_draw(world)));
     ops_change(world, op, false);
     truth->is_cancelled_by_name |= op->change.kind == COMMAND_CANCEL;
+    truth->is_moved_by_name |= op->change.kind == COMMAND_PATCH || op->change.kind == COMMAND_FIRE;
     return op;
 }
 
@@ -229,9 +234,11 @@ static struct op *ops_draw(struct world *world, struct truth *truth, struct stor
                            enum action action)
 {
     switch (action) {
+    case ACTION_PUT:
+        truth->is_moved_by_name = true;
+        return ops_create(world, action);
     case ACTION_CREATE:
     case ACTION_CREATE_MANY:
-    case ACTION_PUT:
         return ops_create(world, action);
     case ACTION_REPEAT:
         return ops_repeat(world);

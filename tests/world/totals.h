@@ -64,6 +64,7 @@
     X(recurred, "firings followed by another")          \
     X(dropped, "firings dropped")                       \
     X(reports, "firings reported")                      \
+    X(begun, "firings begun as timers of their own")    \
     X(gets, "gets answered")                            \
     X(pages, "list pages answered")                     \
     X(refused, "commands refused")                      \
@@ -83,6 +84,7 @@
     X(pulled, "deliveries pulled")                      \
     X(leases, "leases of the queue")                    \
     X(stales, "receipts refused")                       \
+    X(released, "leases ended by a call")               \
     X(reloaded, "spilled timers reloaded")              \
     X(events, "events told")                            \
     X(fired, "timers fired")                            \

@@ -275,6 +275,30 @@ void truth_read(struct truth *truth, uint64_t epoch, const struct timer_id *id,
                    id->serial);
 }
 
+/* Checks that a firing which is a timer of its own is no second one of the same planned time. */
+static void truth_check_firing(struct truth *truth, const struct timer *timer)
+{
+    struct timer_id of;
+
+    /* a call may have given its planner the time of an earlier firing again */
+    if (timer->version > 1 || timer_id_parse(timer->texts.firing_of, &of) ||
+        truth->is_moved_by_name || truth_track(truth, of.serial)->is_moved)
+        return;
+    for (size_t i = 0; i < truth->firing_count; i++) {
+        if (truth->firings[i].of != of.serial || truth->firings[i].due_ms != timer->due.ms)
+            continue;
+        if (truth->firings[i].serial != timer->id.serial)
+            world_fail(truth->world, content_number(timer), "a firing begins once",
+                       "the one due at %" PRIu64 " began twice", timer->due.ms);
+        return;
+    }
+    CHECK(truth->firing_count < FIRINGS_SEEN_MAX);
+    truth->firings[truth->firing_count].of = of.serial;
+    truth->firings[truth->firing_count].due_ms = timer->due.ms;
+    truth->firings[truth->firing_count++].serial = timer->id.serial;
+    truth->world->totals->begun++;
+}
+
 void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const struct timer *timer)
 {
     struct tracked *tracked = truth_track(truth, timer->id.serial);
@@ -300,6 +324,7 @@ void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const s
     if (tracked->is_out && tracked->delivered_in == epoch)
         world_fail(truth->world, 0, EPOCH,
                    "%" PRIx64 " is delivered twice at a time in epoch %" PRIu64, serial, epoch);
+    truth_check_firing(truth, timer);
     world_note(truth->world, "delivery", 0, content_number(timer), serial, timer->version);
     truth->duplicates += tracked->delivered_in > 0 && tracked->delivered_in < epoch;
     tracked->delivered_in = epoch;

@@ -16,6 +16,7 @@ enum {
     TRACKED_MAX = 8192, /* timers of a run; a power of two */
     VERDICT_MAX = 6000, /* commits that were answered as failed */
     HASH_EVERY = 16,    /* records after which replicas are compared */
+    FIRINGS_SEEN_MAX = 4096,
 };
 
 /* A timer, as far as it was seen outside of the nodes. */
@@ -25,6 +26,7 @@ struct tracked {
     bool is_cancel_asked;     /* whether a client asked for its cancel */
     bool is_cancelled;        /* whether that was answered with success */
     bool is_loose;            /* whether more than answered patches may change its times */
+    bool is_moved;            /* whether a call by its id may have changed its due time */
     bool is_out;              /* whether its delivery in `delivered_in` is not back */
     bool is_once;             /* whether its message is committed with its end */
     uint32_t messages;        /* messages that are committed */
@@ -45,6 +47,7 @@ struct truth {
     uint32_t node;
     bool has_acted;
     bool is_cancelled_by_name; /* whether any call cancelled timers by a name */
+    bool is_moved_by_name;     /* whether any call changed due times by a name */
     struct mirror mirror;
     struct {
         uint64_t epoch, seq, hash;
@@ -57,6 +60,11 @@ struct truth {
         uint64_t epoch, seq;
     } failed[VERDICT_MAX];
     size_t failed_count;
+    /* firings that are timers of their own, as delivered: whose, due when, and that timer */
+    struct {
+        uint64_t of, due_ms, serial;
+    } firings[FIRINGS_SEEN_MAX];
+    size_t firing_count;
     uint64_t zombies, repeats, duplicates;
 };
 

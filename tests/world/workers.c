@@ -187,6 +187,7 @@ static void take_lease(struct world *world, struct sim_partition *partition,
     job->receipt = lease->receipt;
     job->end_ms = world_ms(world) + lease_ms;
     job->version = twin->row.version;
+    job->step = world->step;
     list_push(&world->workers.jobs, &job->link);
     twin->received++;
     world->totals->duplicates += twin->received > 1;
@@ -283,6 +284,57 @@ static void judge_ended(struct world *world, const struct sim_partition *partiti
         return;
     }
     world_fail(world, twin->number, LEASE, "nobody had it");
+}
+
+/* ---- leases that clients end ---- */
+
+static const char RELEASE[] = "a lease that a call ends is a failed attempt, and its item is ready";
+
+static bool has_lease(const struct world *world, const struct worker_job *job)
+{
+    return job->crew == world->workers.crews[job->partition].number && !job->is_ended &&
+           (!job->is_spoken || job->request.kind == QUEUE_EXTEND);
+}
+
+struct delivery *workers_release(struct world *world, struct sim_partition *partition,
+                                 const struct timer_id *id)
+{
+    struct crew *crew = crew_of(world, partition->index);
+    struct delivery *delivery = crew->queue ? queue_release(crew->queue, id) : NULL;
+
+    if (!delivery)
+        return NULL;
+    const struct delivery_outcome *outcome = &delivery->outcome;
+    const struct twin *twin = model_twin_of(world, partition->index, delivery->timer);
+    bool is_held = false;
+    LIST_FOR_EACH (&world->workers.jobs, link) {
+        struct worker_job *job = list_item(link, struct worker_job, link);
+
+        if (job->twin != twin || !has_lease(world, job))
+            continue;
+        job->is_ended = is_held = true;
+    }
+    if (!is_held)
+        world_fail(world, twin->number, LEASE, "released, and nobody had it");
+    if (outcome->result != DELIVERY_FAILED || outcome->pause != DELIVERY_PAUSE_EXACT ||
+        outcome->retry_after_ms > 0 || delivery->wants_record ||
+        strcmp(outcome->error, "the lease was released by a call") != 0)
+        world_fail(world, twin->number, RELEASE, "but its outcome is %d: %s", outcome->result,
+                   outcome->error);
+    crew->held--;
+    world->totals->released++;
+    return delivery;
+}
+
+bool workers_hold(const struct world *world, const struct twin *twin, uint64_t step)
+{
+    LIST_FOR_EACH (&world->workers.jobs, link) {
+        const struct worker_job *job = list_item(link, struct worker_job, link);
+
+        if (job->twin == twin && has_lease(world, job) && job->step < step)
+            return true;
+    }
+    return false;
 }
 
 void workers_judge(struct world *world, uint16_t partition, uint64_t slack_ms)

@@ -30,6 +30,7 @@ struct worker_job {
     struct queue_receipt receipt;
     uint64_t end_ms;  /* true time at which the lease ends */
     uint32_t version; /* version of the timer */
+    uint64_t step;    /* step at which the lease began */
     bool is_ended;    /* whether the lease has ended without a report of this worker */
     bool is_spoken;   /* whether `request` is under way */
     bool is_late; /* whether the lease had ended, or was of an earlier crew, when `request` came */
@@ -73,6 +74,14 @@ void workers_turn(struct world *world, struct sim_partition *partition);
 
 /* Handles EVENT_WORKER: a worker reports on its item. */
 void workers_speak(struct world *world, struct worker_job *job);
+
+/* A client ends the lease of the timer: returns the delivery with its outcome, which was checked;
+ * NULL if nobody has it. */
+struct delivery *workers_release(struct world *world, struct sim_partition *partition,
+                                 const struct timer_id *id);
+
+/* True if one worker has had the timer since before this step, and has not reported. */
+bool workers_hold(const struct world *world, const struct twin *twin, uint64_t step);
 
 /* Returns the true time at which the next lease or wait ends. */
 uint64_t workers_wake_ms(const struct world *world, uint16_t partition);

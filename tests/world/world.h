@@ -11,6 +11,7 @@
  *     workers.h  workers that pull from the queue
  *     client.h   clients; requests.c: calls by name, and repeated calls
  *     touches.c  clients that extend due times
+ *     releases.c clients that end leases
  *     rhythm.h   schedules of timers that repeat
  *     model.h    the durable state, and whether each written row was asked for
  *     doubts.c   failed batches that are in the log nevertheless
