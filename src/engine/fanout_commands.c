@@ -173,6 +173,10 @@ static void fanout_command_apply(struct engine *engine, struct entry *entry,
 {
     const struct timer *timer = entry->timer;
 
+    /* The part may have ended again while the timer's key was looked up. The note of that came
+     * before this one, perhaps to a dead timer. */
+    if (noted->note.state == FANOUT_OPEN)
+        entry->flags |= ENTRY_WANTS_LOOK;
     if (timer->state == TIMER_DEAD && noted->note.state == FANOUT_OPEN) {
         fanout_command_revive(engine, entry, noted);
         return;
@@ -269,8 +273,9 @@ static bool fanout_command_begin(struct engine *engine, const struct entry *entr
         (!client->if_version || client->if_version == timer->version))
         return fanout_command_change(engine, timer, FANOUT_DEAD, client);
     if (timer_is_final(timer->state) || command_is_read(client->kind) ||
-        client->kind == COMMAND_RESUME || command_is_create(client) ||
-        client->kind == COMMAND_REDRIVE || client->kind == COMMAND_FORGET)
+        client->kind == COMMAND_RESUME || client->kind == COMMAND_RELEASE ||
+        command_is_create(client) || client->kind == COMMAND_REDRIVE ||
+        client->kind == COMMAND_FORGET)
         return false;
     if (client->if_version && client->if_version != timer->version)
         return false;
@@ -311,8 +316,12 @@ bool fanout_commands_visit(struct engine *engine, struct entry *entry, struct co
         return false;
     if (command->names_.is_searching && !lookup_fits(command, entry->timer))
         return false;
-    return command->fanout_.is_begun ? fanout_command_answer(engine, entry->timer, command)
-                                     : fanout_command_begin(engine, entry, command);
+    if (!command->fanout_.is_begun)
+        return fanout_command_begin(engine, entry, command);
+    if (fanout_command_answer(engine, entry->timer, command))
+        return true;
+    command->fanout_.is_begun = false; /* by key it may go on to another timer */
+    return false;
 }
 
 /* True if a note with this answer has not reached its timer. */

@@ -176,6 +176,119 @@ static void test_a_failed_target_is_redriven_alone(void **state)
     }
 }
 
+static struct timer_id fanout_test_create_named(struct engine_fixture *fixture, const char *targets)
+{
+    struct timer *timer = fanout_test_timer(targets, "");
+    struct timer_texts texts = timer->texts;
+    struct command_created created;
+    struct command command = {.kind = COMMAND_CREATE, .results = &created, .timer_count = 1};
+
+    texts.key = BYTES("k");
+    texts.on_dead = texts.on_success = texts.flow = texts.watch = (struct bytes){0};
+    struct timer *named = timer_copy(timer, &texts);
+    timer_free(timer);
+    named->due = wall_add(fixture->now, 1000);
+    command.timers = &named;
+    fixture_command(fixture, &command);
+    fixture_carry_out(fixture);
+    assert_int_equal(created.error, ERROR_NONE);
+    return created.id;
+}
+
+/* Does all that the engine asks for, until it looks up a name. Returns that read. */
+static struct engine_read *fanout_test_until_lookup(struct engine_fixture *fixture)
+{
+    struct engine_read *read = NULL;
+
+    for (bool busy = true; busy;) {
+        struct storage_batch *batch = engine_take_batch(fixture->engine);
+
+        busy = batch != NULL;
+        if (batch)
+            fixture_commit(fixture, batch);
+        while (engine_take_reply(fixture->engine))
+            busy = true;
+        if (busy || !(read = engine_take_read(fixture->engine)))
+            continue;
+        if (read->kind == ENGINE_READ_LOOKUP)
+            return read;
+        engine_read_perform(read, fixture->storage);
+        turn_read_done(fixture->engine, fixture->now, read);
+        busy = true;
+    }
+    return NULL;
+}
+
+/* A part that is redriven and ends before its timer lives again, because the timer's key has to be
+ * looked up: the timer ends, too. */
+/* proves: targets-redrive, targets-over */
+static void test_a_part_ends_before_its_timer_lives_again(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        fanout_test_create_named(&fixture, "http://a.example/\nhttp://b.example/\n");
+    fixture_advance_to(&fixture, 1000);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_ENDED);
+    assert_int_equal(fanout_test_state(&fixture, &id, "df"), TIMER_DEAD);
+
+    struct command command = {.kind = COMMAND_REDRIVE, .id = fanout_test_part(&fixture, &id, 0)};
+    turn_submit(fixture.engine, fixture.now, &command);
+    struct engine_read *lookup = fanout_test_until_lookup(&fixture);
+    assert_non_null(lookup);
+    struct delivery *delivery = engine_take_delivery(fixture.engine);
+    assert_non_null(delivery);
+    delivery->outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
+    turn_delivered(fixture.engine, fixture.now, delivery);
+    assert_null(fanout_test_until_lookup(&fixture));
+    engine_read_perform(lookup, fixture.storage);
+    turn_read_done(fixture.engine, fixture.now, lookup);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fanout_test_state(&fixture, &id, "ff"), TIMER_FIRED);
+    fixture_deinit(&fixture);
+}
+
+/* A cancel by key whose timer died by it, and is forgotten at once: an older timer with that key, which
+ * was cancelled before, is no answer. */
+/* proves: targets-cancel */
+static void test_a_cancel_shows_no_older_timer(void **state)
+{
+    struct engine_fixture fixture;
+    struct command command = {.kind = COMMAND_CANCEL, .name = BYTES("k")};
+    struct engine_read *read;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.retain_ms = 0;
+    fixture_open(&fixture);
+    fanout_test_create_named(&fixture, FANOUT_TARGETS);
+    fixture_command(&fixture, &command);
+    fixture_carry_out(&fixture);
+    assert_int_equal(command.error, ERROR_NONE);
+    fanout_test_create_named(&fixture, "http://a.example/\nhttp://b.example/\n");
+    fixture_advance_to(&fixture, 1000);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_ENDED);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_FAILED);
+    command = (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")};
+    turn_submit(fixture.engine, fixture.now, &command);
+    while (!engine_take_reply(fixture.engine)) {
+        struct storage_batch *batch = engine_take_batch(fixture.engine);
+
+        fixture.now.ms++;
+        if (batch) {
+            fixture_commit(&fixture, batch);
+        } else if ((read = engine_take_read(fixture.engine))) {
+            engine_read_perform(read, fixture.storage);
+            turn_read_done(fixture.engine, fixture.now, read);
+        }
+    }
+    assert_int_equal(command.error, ERROR_NOT_FOUND);
+    fixture_deinit(&fixture);
+}
+
 /* proves: targets-cancel */
 static void test_a_cancel_ends_the_parts_that_wait(void **state)
 {
@@ -188,6 +301,7 @@ static void test_a_cancel_ends_the_parts_that_wait(void **state)
     fanout_test_answer(&fixture, "http://a.example/", DELIVERY_FAILED);
     fanout_test_answer(&fixture, "http://b.example/", DELIVERY_FAILED);
     assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 0, NULL), ERROR_ALREADY_FIRING);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_RELEASE, &id, 0, NULL), ERROR_NOT_LEASED);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_ALREADY_FIRING);
     assert_int_equal(fanout_test_state(&fixture, &id, "cco"), TIMER_RETRYING);
     fanout_test_answer(&fixture, "http://c.example/", DELIVERY_FAILED);
@@ -618,6 +732,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_target_gets_its_own_delivery),
         cmocka_unit_test(test_a_failed_target_is_redriven_alone),
+        cmocka_unit_test(test_a_part_ends_before_its_timer_lives_again),
+        cmocka_unit_test(test_a_cancel_shows_no_older_timer),
         cmocka_unit_test(test_a_cancel_ends_the_parts_that_wait),
         cmocka_unit_test(test_a_crash_at_any_batch_loses_nothing),
         cmocka_unit_test(test_a_lost_note_is_found),
