@@ -184,15 +184,14 @@ static bool is_fired(const struct world *world, const struct op *op, const struc
            was_told(world, op, timer->at);
 }
 
-static bool could(const struct world *world, const struct op *op, const struct twin *twin,
+/* True if the change of the request makes `timer` of the twin's row. */
+static bool makes(const struct world *world, const struct op *op, const struct twin *twin,
                   const struct timer *timer, struct content *ret_content)
 {
     const struct change *change = &op->change;
     struct content *content = ret_content;
 
-    if (!cause_is_about(op, twin) ||
-        (change->if_version && change->if_version != twin->row.version) ||
-        timer->version != twin->row.version + 1 ||
+    if (timer->version != twin->row.version + 1 ||
         timer_is_final(twin->row.state) != (change->kind == COMMAND_REDRIVE))
         return false;
     *content = twin->row.content;
@@ -234,6 +233,27 @@ static bool could(const struct world *world, const struct op *op, const struct t
         break;
     }
     return is_right && content_matches(content, timer);
+}
+
+static bool could(const struct world *world, const struct op *op, const struct twin *twin,
+                  const struct timer *timer, struct content *ret_content)
+{
+    return cause_is_about(op, twin) &&
+           (!op->change.if_version || op->change.if_version == twin->row.version) &&
+           makes(world, op, twin, timer, ret_content);
+}
+
+bool cause_by_parent(const struct world *world, const struct twin *parent, const struct twin *part,
+                     const struct timer *timer, struct content *ret_content)
+{
+    LIST_FOR_EACH (&world->clients.in_flight, link) {
+        const struct op *op = list_item(link, struct op, link);
+
+        if ((op->change.kind == COMMAND_CANCEL || op->change.kind == COMMAND_REDRIVE) &&
+            cause_is_about(op, parent) && makes(world, op, part, timer, ret_content))
+            return true;
+    }
+    return false;
 }
 
 /* ---- credits ---- */

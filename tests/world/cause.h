@@ -41,6 +41,11 @@ void causes_deinit(struct causes *causes);
 bool cause_find(struct world *world, struct twin *twin, const struct timer *timer,
                 struct content *ret_content);
 
+/* True if a cancel or a redrive of `parent` in flight made `timer` of the row of its part, whose
+ * content is then `ret_content`. Nobody gets a credit. */
+bool cause_by_parent(const struct world *world, const struct twin *parent, const struct twin *part,
+                     const struct timer *timer, struct content *ret_content);
+
 /* Notes that the row that was found last may also have been made without a request. */
 void cause_may_be_nobody(struct causes *causes);
 

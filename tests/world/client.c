@@ -156,6 +156,34 @@ static uint8_t draw_flow(const struct world *world, uint64_t token)
     return drawn % 1000 < world->plan.flow_permille ? 1 + drawn / 1000 % FLOWS_MAX : 0;
 }
 
+/* Last due time of a timer with several targets: while it waits for its parts, its row moves on by up
+ * to an hour, and a part may be retried for long. */
+#define FAN_DUE_MAX ((struct wall){WALL_MS_MAX - UINT64_C(366) * 24 * 3600 * 1000})
+
+/* Draws several targets, like draw_report. Such a timer fires once, and no event and no label finds
+ * it. */
+static void draw_fan(struct world *world, struct content *content)
+{
+    const uint64_t drawn = random_mix(world->settings->seed ^ (uint64_t)content->labels << 13);
+    const uint64_t origins = world->plan.origin_count + (world->plan.queue_permille > 0);
+
+    if (rhythm_recurs(&content->rhythm) || drawn % 1000 >= world->plan.fan_permille)
+        return;
+    content->fan_count = (uint8_t)(1 + drawn / 1000 % FAN_MAX);
+    for (size_t i = 0; i < content->fan_count; i++) {
+        const uint64_t origin = random_mix(drawn + i) % origins;
+        const bool is_queued = origin == world->plan.origin_count;
+
+        content->fan[i].origin = is_queued ? QUEUE_ORIGIN : (uint8_t)origin;
+        /* targets differ, and so do the priorities of a queue */
+        content->fan[i].target = is_queued ? 1 + (uint32_t)i : ++world->model.token;
+    }
+    content->target = content->fan[0].target;
+    content->origin = content->fan[0].origin;
+    content->watch = content->group = 0;
+    content->due = wall_min(content->due, FAN_DUE_MAX);
+}
+
 struct content clients_draw_content(struct world *world)
 {
     uint32_t *token = &world->model.token;
@@ -178,7 +206,33 @@ struct content clients_draw_content(struct world *world)
     content.tenant = tenants_draw(world);
     content.rhythm = rhythm_draw(world, content.created, &content.due);
     requests_name(world, &content);
+    draw_fan(world, &content);
     return content;
+}
+
+/* True if the call patches a part, which must get neither several targets nor a schedule. */
+static bool is_of_part(const struct op *op)
+{
+    return op->command.kind == COMMAND_PATCH && op->twin && op->twin->row.content.part_of.serial;
+}
+
+/* Keeps timers with several targets from getting a schedule, an event or a label, and others from
+ * getting several targets. */
+static void strip_fan(const struct world *world, struct op *op)
+{
+    struct content *content = &op->change.content;
+
+    if (!world->plan.fan_permille || is_of_part(op))
+        return;
+    content->fan_count = 0;
+    content->watch = content->group = 0;
+    content->due = wall_min(content->due, FAN_DUE_MAX);
+    if (rhythm_recurs(&content->rhythm)) {
+        const uint64_t drop_after_ms = content->rhythm.drop_after_ms;
+
+        content->rhythm = RHYTHM_NONE;
+        content->rhythm.drop_after_ms = drop_after_ms;
+    }
 }
 
 /* ---- commands ---- */
@@ -348,6 +402,7 @@ uint32_t clients_draw_fields(const struct world *world)
 
 void clients_patch(struct world *world, struct op *op)
 {
+    strip_fan(world, op);
     op->command.patch_fields = op->change.fields;
     op->command.patch = content_timer(&op->change.content);
     if (engine_footprint(op->command.patch) > world->clients.patch_bytes_max)

@@ -3,6 +3,7 @@
 
 #include "plan.h"
 #include "tenants.h"
+#include "timer/fanout.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -12,7 +13,8 @@
 enum { PAYLOAD_MAX = 4096 };
 
 struct content_texts {
-    char target[80], headers[40], labels[CONTENT_LABELS_SIZE], payload[PAYLOAD_MAX];
+    char target[CONTENT_TARGET_SIZE], targets[FAN_MAX * CONTENT_TARGET_SIZE], headers[40],
+        labels[CONTENT_LABELS_SIZE], payload[PAYLOAD_MAX];
     char on_dead[80], on_success[80], report_of[TIMER_ID_TEXT_SIZE], firing_of[TIMER_ID_TEXT_SIZE];
     char key[CONTENT_NAME_SIZE], request[CONTENT_NAME_SIZE], watch[EVENTS_MAX * CONTENT_NAME_SIZE];
     char schedule[RHYTHM_TEXT_SIZE], flow[20];
@@ -118,17 +120,39 @@ static void write_reports(const struct content *content, struct content_texts *r
     ret->texts.report_of = bytes_of(ret->report_of);
 }
 
-/* Writes the texts. Targets of one origin have several URLs, so that a limit per origin differs
- * from one per URL. */
+/* Targets of one origin have several URLs, so that a limit per origin differs from one per URL. */
+struct bytes content_target_text(const struct fan_target *target, char text[CONTENT_TARGET_SIZE])
+{
+    if (target->origin == MESSAGE_ORIGIN)
+        return BYTES("kafka://bus/due");
+    const int size =
+        target->origin == QUEUE_ORIGIN
+            ? snprintf(text, CONTENT_TARGET_SIZE, "queue:sim?priority=%" PRIu32, target->target - 1)
+            : snprintf(text, CONTENT_TARGET_SIZE, "http://host-%u.example:8%u%s%" PRIu32,
+                       target->origin, target->origin,
+                       target->target % 2 ? "/t/" : "?t=", target->target);
+    return (struct bytes){text, (size_t)size};
+}
+
+/* Writes a line for each of several targets. */
+static struct bytes targets_text(const struct content *content, char *text)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < content->fan_count; i++) {
+        size += content_target_text(&content->fan[i], text + size).size;
+        text[size++] = '\n';
+    }
+    return (struct bytes){text, size};
+}
+
 static void write_texts(const struct content *content, struct content_texts *ret)
 {
+    const struct fan_target target = {content->target, content->origin};
+
     ret->texts = (struct timer_texts){
-        .target =
-            content->origin == MESSAGE_ORIGIN ? BYTES("kafka://bus/due")
-            : content->origin == QUEUE_ORIGIN
-                ? PRINT(ret->target, "queue:sim?priority=%" PRIu32, content->target - 1)
-                : PRINT(ret->target, "http://host-%u.example:8%u%s%" PRIu32, content->origin,
-                        content->origin, content->target % 2 ? "/t/" : "?t=", content->target),
+        .target = content_target_text(content->fan_count ? &content->fan[0] : &target, ret->target),
+        .targets = targets_text(content, ret->targets),
         .labels = content_labels_text(content, ret->labels),
     };
     if (content->payload)
@@ -172,6 +196,32 @@ struct content content_of_firing(const struct content *of, const struct timer_id
     return content;
 }
 
+struct content content_of_part(const struct content *of, const struct timer_id *id, size_t i)
+{
+    struct content content = *of;
+
+    content.target = of->fan[i].target;
+    content.origin = of->fan[i].origin;
+    content.fan_count = 0;
+    content.key = content.request = content.watch = content.on_dead = content.on_success = 0;
+    content.rhythm = RHYTHM_NONE;
+    content.retry.until_next = false;
+    content.report_of = content.firing_of = (struct timer_id){{0}, 0, 0};
+    content.part_of = *id;
+    return content;
+}
+
+/* True if the timer says that it is the part that it is to be. How the parts of a timer stand is
+ * checked in made.c. */
+static bool is_part_as_asked(const struct content *content, const struct timer *timer)
+{
+    struct timer_id id;
+
+    if (fanout_is_part(timer, &id))
+        return timer_id_equal(&id, &content->part_of);
+    return !content->part_of.serial && (content->fan_count || !timer->texts.parts.size);
+}
+
 struct timer *content_timer(const struct content *content)
 {
     struct content_texts texts;
@@ -202,6 +252,7 @@ bool content_matches(const struct content *content, const struct timer *timer)
     if (timer->due.ms != content->due.ms || timer->created.ms != content->created.ms ||
         !retry_equal(&timer->retry, &content->retry) ||
         !bytes_equal(texts->target, want.texts.target) ||
+        !bytes_equal(texts->targets, want.texts.targets) || !is_part_as_asked(content, timer) ||
         !bytes_equal(texts->labels, want.texts.labels) ||
         !bytes_equal(texts->key, want.texts.key) ||
         !bytes_equal(texts->request, want.texts.request) ||
@@ -247,6 +298,8 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
     if (fields & PATCH_TARGET) {
         content->target = values->target;
         content->origin = values->origin;
+        content->fan_count = values->fan_count;
+        memcpy(content->fan, values->fan, sizeof(content->fan));
     }
     if (fields & PATCH_PAYLOAD) {
         content->payload = values->payload;
@@ -275,11 +328,21 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
     }
 }
 
+static bool has_same_targets(const struct content *a, const struct content *b)
+{
+    bool is_same = a->target == b->target && a->origin == b->origin && a->fan_count == b->fan_count;
+
+    for (size_t i = 0; i < a->fan_count; i++)
+        is_same =
+            is_same && a->fan[i].target == b->fan[i].target && a->fan[i].origin == b->fan[i].origin;
+    return is_same;
+}
+
 bool content_equal(const struct content *a, const struct content *b, uint32_t fields)
 {
     return (!(fields & PATCH_DUE) || a->due.ms == b->due.ms) &&
            (!(fields & PATCH_RETRY) || retry_equal(&a->retry, &b->retry)) &&
-           (!(fields & PATCH_TARGET) || (a->target == b->target && a->origin == b->origin)) &&
+           (!(fields & PATCH_TARGET) || has_same_targets(a, b)) &&
            (!(fields & PATCH_PAYLOAD) ||
             (a->payload == b->payload && (!a->payload || a->payload_size == b->payload_size))) &&
            (!(fields & PATCH_HEADERS) || a->headers == b->headers) &&

@@ -7,9 +7,16 @@
 #define TICKWHEEL_WORLD_CONTENT_H
 
 #include "engine/command.h"
+#include "plan.h"
 #include "rhythm.h"
 
 enum { EVENTS_MAX = 5, FLOWS_MAX = 3 };
+
+/* One of several targets; `target` as in struct content. */
+struct fan_target {
+    uint32_t target;
+    uint8_t origin;
+};
 
 struct content {
     struct wall due, created;
@@ -30,7 +37,10 @@ struct content {
     /* id of the timer that a report is about; all zero if this is no report */
     struct timer_id report_of;
     struct timer_id firing_of; /* id of the timer whose firing this is; all zero if it is none */
-    uint64_t body_sum;         /* checksum of a report's own payload; 0 if it was patched */
+    struct timer_id part_of;   /* id of the timer that it is a part of; all zero if it is none */
+    uint8_t fan_count;         /* number of its targets; 0 if there is only one */
+    struct fan_target fan[FAN_MAX]; /* the first one is also `target` and `origin` */
+    uint64_t body_sum;              /* checksum of a report's own payload; 0 if it was patched */
     struct rhythm rhythm;
 };
 
@@ -58,6 +68,16 @@ struct content content_of_report(const struct content *about, const struct timer
  * caller sets its creation time. */
 struct content content_of_firing(const struct content *of, const struct timer_id *id,
                                  struct wall due);
+
+/* Returns the content of the part for the i-th target of a timer. The caller sets its creation
+ * time. */
+struct content content_of_part(const struct content *of, const struct timer_id *id, size_t i);
+
+/* Writes the URL of a target. */
+enum { CONTENT_TARGET_SIZE = 80 };
+
+struct bytes content_target_text(const struct fan_target *target,
+                                 char ret_text[CONTENT_TARGET_SIZE]);
 
 /* Makes the timer that asks for `content`, to be given to the engine. */
 struct timer *content_timer(const struct content *content);

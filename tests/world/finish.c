@@ -184,7 +184,8 @@ static void check_ends(struct world *world)
 
         if (twin->life == TWIN_ASKED)
             world_fail(world, twin->number, "one answer for each command", "there is none");
-        if (twin->life == TWIN_DURABLE && twin->row.state == TIMER_FIRED && twin->received == 0)
+        if (twin->life == TWIN_DURABLE && twin->row.state == TIMER_FIRED && twin->received == 0 &&
+            !twin->row.content.fan_count) /* its parts were received */
             world_fail(world, twin->number, "at least once", "it fired, but nobody received it");
         if (twin->is_acknowledged && twin->life != TWIN_DURABLE)
             world_fail(world, twin->number, LOST, "it is no more");

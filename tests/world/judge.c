@@ -117,6 +117,8 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
     if (!twin_is_live(twin))
         world_fail(world, twin->number, OVER, "it is %s",
                    twin->life == TWIN_DURABLE ? timer_state_text(row->state) : "not durable");
+    if (row->content.fan_count)
+        world_fail(world, twin->number, "each of several targets has a part", "it is delivered");
     if (twin->is_out || twin->has_outcome)
         world_fail(world, twin->number, "one delivery at a time", "another one is not settled");
     if (atomic_load(&world->host.is_held) && world->host.held_step < world->step)
@@ -339,12 +341,33 @@ static void count_changed(struct world *world, enum command_kind kind)
     world->totals->redriven += kind == COMMAND_REDRIVE;
 }
 
+/* Checks a cancel, or a redrive, of a timer by its parts. */
+static void parts_judge(struct world *world, struct op *op)
+{
+    const struct twin *twin = op->twin;
+
+    count_changed(world, op->command.kind);
+    if (op->command.kind == COMMAND_REDRIVE)
+        return; /* each part that it redrives is checked */
+    if (op->command.kind != COMMAND_CANCEL || twin->row.state != TIMER_CANCELLED)
+        world_fail(world, twin->number, OVER, "changed with success while it has parts, and is %s",
+                   timer_state_text(twin->row.state));
+    for (size_t i = 0; i < twin->row.content.fan_count; i++)
+        if (twin_is_live(twin->row.fan.parts[i]) || twin->row.fan.parts[i]->is_out)
+            world_fail(world, twin->number, OVER, "cancelled, but part #%u lives",
+                       twin->row.fan.parts[i]->number);
+}
+
 static void judge_changed(struct world *world, struct op *op)
 {
     const struct command *command = &op->command;
     struct twin *twin = op->twin;
 
     judge_shown(world, op, twin, command->timer);
+    if (twin->row.content.fan_count && twin->row.fan.is_begun) {
+        parts_judge(world, op);
+        return;
+    }
     if (!cause_claim(world, op, twin, command->timer->version))
         world_fail(world, twin->number, DURABLE, "the change is answered with success");
     if (op->command.if_version && command->timer->version != op->command.if_version + 1)
@@ -365,13 +388,22 @@ static void judge_changed(struct world *world, struct op *op)
         world_fail(world, twin->number, ANSWER, "the patch is not in its answer");
 }
 
-/* True if the timer was a dead letter from before the call until now, and its key was free. */
+static bool was_dead_letter(const struct world *world, const struct op *op, const struct twin *twin)
+{
+    return twin->row.state == TIMER_DEAD && twin->row.changed_step < op->step &&
+           !model_may_forget(world, twin) && !twin->was_damaged;
+}
+
+/* True if the timer was a dead letter from before the call until now. If the call redrives its dead
+ * parts, one of them must have been one, too. */
 static bool was_dead(const struct world *world, const struct op *op)
 {
     const struct twin *twin = op->twin;
+    bool is_any = !twin->row.fan.is_begun || op->command.kind == COMMAND_FORGET;
 
-    return twin->row.state == TIMER_DEAD && twin->row.changed_step < op->step &&
-           !model_may_forget(world, twin) && !twin->was_damaged;
+    for (size_t i = 0; i < twin->row.content.fan_count && !is_any; i++)
+        is_any = was_dead_letter(world, op, twin->row.fan.parts[i]);
+    return is_any && was_dead_letter(world, op, twin);
 }
 
 static bool has_heir(const struct world *world, const struct twin *twin)
@@ -411,6 +443,12 @@ static void judge_refused(struct world *world, const struct sim_partition *parti
     case ERROR_GONE:
         judge_shown(world, op, twin, op->command.timer);
         is_right = timer_is_final(op->command.timer->state);
+        break;
+    case ERROR_INVALID:
+        is_right =
+            twin->row.content.part_of.serial && op->command.kind == COMMAND_PATCH &&
+            ((op->change.fields & PATCH_TARGET && op->change.content.fan_count) ||
+             (op->change.fields & PATCH_SCHEDULE && rhythm_recurs(&op->change.content.rhythm)));
         break;
     case ERROR_NOT_LEASED:
         is_right = releases_may_miss(world, op);

@@ -161,14 +161,14 @@ uint64_t model_pending_max(const struct sim_model *model, uint16_t partition)
     for (size_t i = 0; i < model->count; i++)
         if (model->twins[i]->partition == partition)
             count += (model->twins[i]->life == TWIN_ASKED) + twin_may_report(model->twins[i]) +
-                     twin_may_begin(model->twins[i]);
+                     twin_may_begin(model->twins[i]) + twin_may_part(model->twins[i]);
     return count;
 }
 
 /* ---- a row is written ---- */
 
-static void wrong(struct world *world, const struct twin *twin, const struct timer *timer,
-                  const char *what)
+void model_wrong(struct world *world, const struct twin *twin, const struct timer *timer,
+                 const char *what)
 {
     world_fail(world, twin->number, ROW,
                "%s: %s v%u attempts %u at %llu due %llu, after %s v%u attempts %u at %llu", what,
@@ -181,13 +181,13 @@ static void wrong(struct world *world, const struct twin *twin, const struct tim
 static void check_create(struct world *world, const struct twin *twin, const struct timer *timer)
 {
     if (twin->life != TWIN_ASKED)
-        wrong(world, twin, timer, "a row is made for a timer that had one");
+        model_wrong(world, twin, timer, "a row is made for a timer that had one");
     if (timer->version != 1 || timer->attempts != 0 || timer->state != TIMER_SCHEDULED ||
         timer->id.first.ms != timer->at.ms || !content_matches(&twin->asked, timer))
-        wrong(world, twin, timer, "the first row is not what was asked");
+        model_wrong(world, twin, timer, "the first row is not what was asked");
     if (timer->at.ms < timer->due.ms ||
         timer->at.ms > wall_max(timer->due, world->model.now_max[twin->partition]).ms)
-        wrong(world, twin, timer, "the first position is neither due nor now");
+        model_wrong(world, twin, timer, "the first position is neither due nor now");
 }
 
 /* Returns the longest back-off that the policy and the receiver allow after that many attempts. */
@@ -262,22 +262,22 @@ static void check_pause(struct world *world, const struct twin *twin, const stru
 
     if (timer->at.ms < WALL_MS_MAX &&
         (timer->at.ms < least.ms || timer->at.ms > wall_max(most, timer->due).ms))
-        wrong(world, twin, timer, "the back-off is out of bounds");
+        model_wrong(world, twin, timer, "the back-off is out of bounds");
     if (next_firing_due(twin).ms <= timer->at.ms)
-        wrong(world, twin, timer, "a retry is not before the next firing");
+        model_wrong(world, twin, timer, "a retry is not before the next firing");
 }
 
 /* ---- reports ---- */
 
-/* Demands that the next row reports the end of the firing, if the timer asks for reports. */
-static void await_report(struct world *world, struct twin *twin, const struct firing *firing,
-                         const char *error)
+void model_await_report(struct world *world, struct twin *twin, const struct firing *firing,
+                        const char *error)
 {
     const struct content *content = &twin->row.content;
     const uint8_t target = firing->outcome == RUN_DONE ? content->on_success : content->on_dead;
 
     if (target)
-        world->model.awaited = (struct awaited){twin, false, *firing, error, target};
+        world->model.awaited =
+            (struct awaited){.of = twin, .firing = *firing, .error = error, .target = target};
 }
 
 /* True if the next row of the batch is a new report of the twin. */
@@ -318,81 +318,6 @@ static struct twin *report_of(struct world *world, uint16_t partition, const str
     world->model.made_count++;
     world->totals->reports += !world->model.is_doubtful;
     return model_ask(world, partition, &content);
-}
-
-/* ---- firings that begin beside the one before ---- */
-
-static const char BEGUN[] = "a firing that may overlap begins as a timer of its own";
-
-/* True if the next row of the batch is a new timer that is a firing of the twin. */
-static bool is_begun(const struct world *world, const struct twin *twin)
-{
-    const struct timer *next = world->model.next_row;
-    char id[TIMER_ID_TEXT_SIZE];
-
-    timer_id_format(&twin->id, id);
-    return next && bytes_equal(next->texts.firing_of, bytes_of(id)) &&
-           !map_get(&world->model.by_serial[twin->partition], next->id.serial);
-}
-
-/* True if the firing and the next time of the timer are those of a timer that begins a firing at
- * `now`: the last one that was missed, which is not too late. */
-static bool begins_at(const struct twin *twin, const struct timer *timer,
-                      const struct timer *firing, struct wall now)
-{
-    const struct rhythm *rhythm = &twin->row.content.rhythm;
-    const struct wall due = twin->row.content.due;
-
-    return due.ms <= now.ms && firing->due.ms == rhythm_latest(rhythm, due, now).ms &&
-           !rhythm_drops(rhythm, due, now) && timer->due.ms != WALL_NEVER.ms &&
-           rhythm_follows(rhythm, firing->due, now, timer->due) && firing->created.ms == now.ms &&
-           timer->at.ms == wall_max(timer->due, now).ms;
-}
-
-/* Checks the row of a timer one of whose firings begins as the next row. */
-static void check_begun(struct world *world, struct twin *twin, const struct timer *timer)
-{
-    const struct told *told = &world->model.told[twin->partition];
-    const struct timer *firing = world->model.next_row;
-    const struct sim_row *row = &twin->row;
-    size_t i = told->count;
-
-    if (!row->content.rhythm.is_apart || twin->is_out || twin->has_outcome || row->attempts > 0 ||
-        timer_is_final(row->state) || row->state == TIMER_PAUSED || timer->attempts > 0 ||
-        timer->state != TIMER_SCHEDULED || timer->version != row->version + 1)
-        wrong(world, twin, timer, "no firing may begin beside it");
-    while (i > row->told_index && !begins_at(twin, timer, firing, told->nows[i - 1]))
-        i--;
-    if (i <= row->told_index)
-        wrong(world, twin, timer, "the firing that begins is not the one planned");
-    firings_add_skipped(twin, row->content.due, firing->due);
-    twin->row.content.due = firing->due;
-    firings_add_begun(twin, &firing->id);
-    world->model.awaited = (struct awaited){.of = twin, .is_begun = true};
-    twin->row.content.due = timer->due;
-    if (!content_matches(&row->content, timer))
-        wrong(world, twin, timer, "it is changed by a firing that begins");
-    twin->received = 0;
-    world->totals->begun += !world->model.is_doubtful;
-}
-
-/* Returns the twin of a firing, from its first row. */
-static struct twin *firing_of(struct world *world, uint16_t partition, const struct timer *timer)
-{
-    const struct twin *of = world->model.awaited.of;
-    struct content content = content_of_firing(&of->row.content, &of->id, timer->due);
-    uint64_t *bytes_max = &world->clients.created_bytes_max;
-
-    content.created = timer->created;
-    if (!content_matches(&content, timer))
-        world_fail(world, of->number, BEGUN, "its firing has another content");
-    if (engine_footprint(timer) > *bytes_max)
-        *bytes_max = engine_footprint(timer);
-    world->model.awaited.of = NULL;
-    world->model.made_count++;
-    struct twin *twin = model_ask(world, partition, &content);
-    twin->asked.number = content.number; /* a patch by key may have set it to 0 */
-    return twin;
 }
 
 /* ---- what a row says ---- */
@@ -466,11 +391,12 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
     bool is_right = timer->attempts == attempts;
 
     if (result == DELIVERY_DONE && !twin->received)
-        wrong(world, twin, timer, "nobody received it");
+        model_wrong(world, twin, timer, "nobody received it");
     if (result != DELIVERY_FAILED || is_last) {
         const struct firing firing = firings_add_answered(twin);
 
-        await_report(world, twin, &firing, result == DELIVERY_DONE ? "" : twin->outcome.error);
+        model_await_report(world, twin, &firing,
+                           result == DELIVERY_DONE ? "" : twin->outcome.error);
     }
     if (result == DELIVERY_ENDED || (result == DELIVERY_FAILED && is_last))
         firings_check_told(world, twin);
@@ -488,7 +414,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
     twin->row.content.due = timer->due;
     if (!is_right || timer->version != twin->row.version + 1 ||
         !content_matches(&twin->row.content, timer))
-        wrong(world, twin, timer, "the outcome is not what was handed in");
+        model_wrong(world, twin, timer, "the outcome is not what was handed in");
     twin->has_outcome = false;
     twin->busy_step = world->step;
     if (!timer_is_final(timer->state) && timer->attempts == 0) {
@@ -517,7 +443,7 @@ static bool was_postponed_last(struct world *world, struct twin *twin, const str
         return false;
     firings_check_told(world, twin);
     const struct firing firing = firings_add_unanswered(twin, twin->outcome.error);
-    await_report(world, twin, &firing, twin->outcome.error);
+    model_await_report(world, twin, &firing, twin->outcome.error);
     skip_to_next(twin, timer);
     twin->row.content.due = timer->due;
     twin->has_outcome = false;
@@ -535,7 +461,7 @@ static void check_postponed(struct world *world, struct twin *twin, const struct
 
     if (timer->at.ms < wall_add(twin->outcome_at, asked_ms).ms ||
         timer->at.ms > wall_max(most, timer->due).ms || !content_matches(&twin->row.content, timer))
-        wrong(world, twin, timer, "it is not put off as was asked");
+        model_wrong(world, twin, timer, "it is not put off as was asked");
     twin->has_outcome = false;
     twin->busy_step = world->step;
 }
@@ -587,16 +513,16 @@ static void check_spill(struct world *world, struct twin *twin, const struct tim
     if (timer->at.ms == twin->row.at.ms)
         return;
     if (twin->row.state == TIMER_PAUSED)
-        wrong(world, twin, timer, "a paused timer moved");
+        model_wrong(world, twin, timer, "a paused timer moved");
     if (touches_moved_on(twin, timer)) {
         world->totals->rows_moved++;
         return;
     }
     if (timer->at.ms < timer->due.ms ||
         timer->at.ms > wall_add(world->model.now_max[twin->partition], spill_ms_max(world)).ms)
-        wrong(world, twin, timer, "it moved without a reason");
+        model_wrong(world, twin, timer, "it moved without a reason");
     if (timer->state == TIMER_RETRYING && !was_misplaced(world, twin))
-        wrong(world, twin, timer, "its back-off was cut short");
+        model_wrong(world, twin, timer, "its back-off was cut short");
     twin->is_spilled = timer->state == TIMER_SCHEDULED;
     world->totals->spilled++;
 }
@@ -643,7 +569,7 @@ static bool was_given_up(struct world *world, struct twin *twin, const struct ti
     twin->received = 0;
     firings_check_told(world, twin);
     const struct firing firing = firings_add_unanswered(twin, error);
-    await_report(world, twin, &firing, error);
+    model_await_report(world, twin, &firing, error);
     skip_to_next(twin, timer);
     twin->row.content.due = timer->due;
     return true;
@@ -654,15 +580,13 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     const struct sim_row *row = &twin->row;
 
     twin->is_spilled = false;
-    if (is_begun(world, twin)) {
-        check_begun(world, twin, timer);
+    if (made_explains(world, twin, timer))
         return;
-    }
     if (twin->has_outcome) {
         firings_add_skipped(twin, twin->row.content.due, twin->out_due);
         twin->row.content.due = twin->out_due;
     }
-    struct content content;
+    struct content content, by_parent;
     if (was_postponed_last(world, twin, timer))
         return;
     if (is_postponed(twin, timer)) {
@@ -677,6 +601,8 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     } else if (is_reported(world, twin) && was_given_up(world, twin, timer)) {
         return;
     } else if (cause_find(world, twin, timer, &content)) {
+        if (made_could_be_by_parent(world, twin, timer, &by_parent))
+            cause_may_be_nobody(&world->causes);
         /* the row of a dead letter may be trimmed at once, and need not be stored */
         const char *error = timer_is_final(row->state) || row->content.on_dead
                                 ? NULL
@@ -692,12 +618,14 @@ static void check_next(struct world *world, struct twin *twin, const struct time
         if (content.number != row->content.number || content.watch != row->content.watch)
             twin->put_step = world->step;
         twin->row.content = content;
+    } else if (made_could_be_by_parent(world, twin, timer, &by_parent)) {
+        twin->row.content = by_parent;
     } else if (pauses_ended(world, twin, timer)) {
         world->totals->pauses_ended++;
     } else if (timer_is_final(row->state) || !row->is_stored) {
-        wrong(world, twin, timer, "a timer that is over is written again");
+        model_wrong(world, twin, timer, "a timer that is over is written again");
     } else if (!was_given_up(world, twin, timer)) {
-        wrong(world, twin, timer, "nothing explains the row");
+        model_wrong(world, twin, timer, "nothing explains the row");
     }
 }
 
@@ -740,22 +668,22 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
 {
     const struct timer *timer = write->timer;
     const bool is_new = !map_get(&world->model.by_serial[partition], timer->id.serial);
-    struct twin *twin = !is_new                         ? model_twin_of(world, partition, timer)
-                        : world->model.awaited.is_begun ? firing_of(world, partition, timer)
-                        : timer->texts.report_of.size   ? report_of(world, partition, timer)
-                                                        : asked_of(world, partition, timer);
+    struct twin *twin = !is_new                          ? model_twin_of(world, partition, timer)
+                        : world->model.awaited.made_left ? made_take(world, partition, timer)
+                        : timer->texts.report_of.size    ? report_of(world, partition, timer)
+                                                         : asked_of(world, partition, timer);
     struct sim_row *row = &twin->row;
 
     world_note(world, timer_state_text(timer->state), partition, twin->number, timer->version,
                timer->at.ms);
     if (write->was_at.ms != (is_new ? 0 : row->at.ms))
-        wrong(world, twin, timer, "the row is sought where it is not");
+        model_wrong(world, twin, timer, "the row is sought where it is not");
     if (is_new)
         check_create(world, twin, timer);
     else
         check_next(world, twin, timer);
     if (!firings_match(&row->firings, timer))
-        wrong(world, twin, timer, "its runs are not what happened");
+        model_wrong(world, twin, timer, "its runs are not what happened");
     if (is_new) {
         twin->life = TWIN_DURABLE;
         twin->id = timer->id;
@@ -765,7 +693,7 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
     if (is_new || row->at.ms != timer->at.ms || row->state != timer->state)
         row->written_step = world->step;
     if (timer->state == TIMER_DEAD && timer->at.ms < storage_dead_at(timer->ended).ms)
-        wrong(world, twin, timer, "it does not lie among the dead letters");
+        model_wrong(world, twin, timer, "it does not lie among the dead letters");
     row->is_stored = true;
     row->failing = timer->failing;
     if (!timer_is_final(timer->state) || timer->state == TIMER_DEAD ||
@@ -847,15 +775,15 @@ void model_durable(struct world *world, const struct storage_batch *batch)
     world_note(world, "durable", batch->partition, 0, batch->write_count, batch->meta.watermark.ms);
     for (size_t i = 0; i < batch->write_count; i++) {
         const struct twin *reporting = world->model.awaited.of;
+        const size_t left = world->model.awaited.made_left;
 
         world->model.next_row = i + 1 < batch->write_count ? batch->writes[i + 1].timer : NULL;
         if (batch->writes[i].is_forgotten)
             forget_row(world, batch->partition, &batch->writes[i]);
         else
             write_row(world, batch->partition, &batch->writes[i]);
-        if (reporting && world->model.awaited.of)
+        if (reporting && world->model.awaited.of && world->model.awaited.made_left == left)
             world_fail(world, reporting->number, REPORT, "another row comes first");
-        world->model.awaited.is_begun &= world->model.awaited.of != NULL;
     }
     if (world->model.awaited.of)
         world_fail(world, world->model.awaited.of->number, REPORT, "there is no report");
@@ -922,7 +850,7 @@ static bool compare_row(struct world *world, uint16_t partition, const struct ti
         !content_matches(&row->content, timer) ||
         (!timer_is_final(row->state) && !pauses_stay(twin, timer)) ||
         !firings_match(&row->firings, timer))
-        wrong(world, twin, timer, "the storage has another row");
+        model_wrong(world, twin, timer, "the storage has another row");
     return !twin->is_damaged;
 }
 

@@ -13,6 +13,7 @@
 #include "content.h"
 #include "engine/engine.h"
 #include "firings.h"
+#include "timer/fanout.h"
 #include "plan.h"
 
 struct world;
@@ -28,12 +29,22 @@ struct change {
     uint32_t note;
 };
 
+/* How the parts of a timer with several targets stand. */
+struct fan_row {
+    bool is_begun;       /* whether they are made */
+    struct wall started; /* time at which they were made */
+    struct twin *parts[FAN_MAX];
+    struct timer_id ids[FAN_MAX];
+    enum fanout_state states[FAN_MAX];
+};
+
 /* The last row that became durable. */
 struct sim_row {
     bool is_stored; /* not trimmed */
     bool is_gone;   /* whether it was a dead letter that was forgotten */
     struct content content;
     struct firings firings;
+    struct fan_row fan;
     struct wall at, ended;
     struct wall paused; /* time at which it was paused, with a note */
     struct wall failing;
@@ -98,12 +109,13 @@ struct twin {
     bool has_outcome;    /* whether the outcome was handed to the engine, and is not durable yet */
     struct delivery_outcome outcome;
     struct wall outcome_at;
-    bool is_spilled;        /* whether it was put back for want of room, and not written since */
-    uint64_t busy_step;     /* last step at which it was out, or had an outcome */
-    uint64_t end_passed_ms; /* passed_ms when it ended, or a little less */
-    struct wall told_due;   /* due time of the last firing that was reported as given up */
-    uint64_t calm_ms;       /* true time since which nothing has happened to it */
-    uint32_t received;      /* number of times that the receiver accepted the delivery */
+    uint32_t parted_version; /* version at which its parts ended it as cancelled; 0 for none */
+    bool is_spilled;         /* whether it was put back for want of room, and not written since */
+    uint64_t busy_step;      /* last step at which it was out, or had an outcome */
+    uint64_t end_passed_ms;  /* passed_ms when it ended, or a little less */
+    struct wall told_due;    /* due time of the last firing that was reported as given up */
+    uint64_t calm_ms;        /* true time since which nothing has happened to it */
+    uint32_t received;       /* number of times that the receiver accepted the delivery */
 };
 
 /* The times that an engine was told, in order. */
@@ -116,7 +128,9 @@ struct told {
  * next row must be its report, or that timer. */
 struct awaited {
     struct twin *of; /* twin whose firing it is; NULL if nothing is awaited */
-    bool is_begun;   /* whether it has begun; then the fields below are not set */
+    /* number of timers that the engine made with the row, and that follow: a firing, or parts; then
+     * the fields below are not set. 0 for a report */
+    size_t made_left;
     struct firing firing;
     const char *error;
     uint8_t target; /* on_dead or on_success */
@@ -139,10 +153,16 @@ struct sim_model {
     uint64_t passed_ms[PARTITIONS_MAX];
 };
 
+/* True if parts of it are open, so that it is being delivered. */
+static inline bool twin_is_parted(const struct twin *twin)
+{
+    return twin->row.fan.is_begun && !timer_is_final(twin->row.state);
+}
+
 /* True if it was out, or had an outcome that was not durable, at some time since that step. */
 static inline bool twin_was_busy(const struct twin *twin, uint64_t step)
 {
-    return twin->is_out || twin->has_outcome || twin->busy_step >= step;
+    return twin->is_out || twin->has_outcome || twin_is_parted(twin) || twin->busy_step >= step;
 }
 
 void model_init(struct sim_model *model);
@@ -199,6 +219,15 @@ static inline bool twin_may_begin(const struct twin *twin)
     return twin_is_live(twin) && twin->row.content.rhythm.is_apart;
 }
 
+/* Returns the most timers that the engine may have counted for the parts of the timer, and for
+ * itself when one of them lives again, that are not durable yet. */
+static inline size_t twin_may_part(const struct twin *twin)
+{
+    return twin->life == TWIN_DURABLE && twin->row.is_stored && twin->row.content.fan_count
+               ? twin->row.content.fan_count + 1u
+               : 0;
+}
+
 /* Returns when the timer acts. A spilled timer acts as soon as its dispatch queue has room,
  * whatever its position. A row whose position no back-off explains, because of a wrong clock, acts
  * at once. */
@@ -220,6 +249,31 @@ uint64_t model_live_count(const struct sim_model *model, uint16_t partition, uin
 /* Returns the highest number of live timers that the engine may count: it includes creates in
  * flight, and damaged timers. */
 uint64_t model_pending_max(const struct sim_model *model, uint16_t partition);
+
+/* Fails, because the row is wrong for the reason `what`. */
+_Noreturn void model_wrong(struct world *world, const struct twin *twin, const struct timer *timer,
+                           const char *what);
+
+/* Demands that the next row reports the end of the firing, if the timer asks for reports. */
+void model_await_report(struct world *world, struct twin *twin, const struct firing *firing,
+                        const char *error);
+
+/* ---- made.c: timers that the engine makes: firings that may overlap, and parts of timers with
+ * several targets
+ *
+ * They are durable in one batch with the row of their timer. A timer with parts is over if and only
+ * if they are, and says of each only what is durable. ---- */
+
+/* Checks a row that timers which the engine makes explain: it begins a firing or parts, or a part is
+ * over. Returns false if they do not explain it. */
+bool made_explains(struct world *world, struct twin *twin, const struct timer *timer);
+
+/* Returns the twin of a timer that the engine has made, from its first row. */
+struct twin *made_take(struct world *world, uint16_t partition, const struct timer *timer);
+
+/* True if a call on the timer of this part may have changed it: a cancel, or a redrive. */
+bool made_could_be_by_parent(struct world *world, const struct twin *twin,
+                             const struct timer *timer, struct content *ret_content);
 
 /* ---- claims.c: which timer holds a key, and which an Idempotency-Key
  *

@@ -220,6 +220,15 @@ static void draw_overlaps(struct sim_plan *plan)
     plan->apart_permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
 }
 
+/* A damaged part would be unknown to its timer for ever. */
+static void draw_fanouts(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0xfa27)));
+    const uint32_t permille = (uint32_t)CHOOSE(&own, 0, 0, 200, 700);
+
+    plan->fan_permille = plan->damage_permille ? 0 : permille;
+}
+
 static void draw_pauses(struct sim_plan *plan)
 {
     struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x9a05e)));
@@ -315,6 +324,7 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     draw_reports(plan);
     draw_flows(plan);
     draw_overlaps(plan);
+    draw_fanouts(plan);
     draw_pauses(plan);
     draw_relapses(plan);
     draw_releases(plan);
@@ -404,6 +414,8 @@ static void without_clients(struct sim_plan *plan, uint64_t without)
         plan->watch_permille = plan->group_permille = weights[ACTION_COMPLETE] = 0;
     if (IS_OFF(schedules))
         plan->rhythm_permille = 0;
+    if (IS_OFF(fanouts))
+        plan->fan_permille = 0;
     if (IS_OFF(overlaps))
         plan->apart_permille = 0;
     if (IS_OFF(drops))

@@ -19,6 +19,7 @@ enum {
         7, /* in runs of several nodes: a topic whose messages are committed with their timers */
     QUEUE_PRIORITIES = 10,
     TENANTS_MAX = 3,
+    FAN_MAX = 4, /* maximum of targets of a timer */
 };
 
 /* More bytes than all dead letters of a run take. */
@@ -95,7 +96,8 @@ enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
     X(sweeps)           \
     X(copies)           \
     X(releases)         \
-    X(overlaps)
+    X(overlaps)         \
+    X(fanouts)
 
 enum feature {
 #define X(name) FEATURE_##name,
@@ -146,6 +148,7 @@ struct sim_plan {
     uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
 
     uint32_t flow_permille;     /* share of timers with a flow */
+    uint32_t fan_permille;      /* share of timers with several targets */
     uint32_t apart_permille;    /* share of timers that repeat whose firings may overlap */
     uint32_t report_permille;   /* share of timers with on_dead, and of those with on_success */
     uint32_t pause_permille;    /* share of calls on a timer, or by a label, that pause or resume */

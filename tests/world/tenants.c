@@ -54,6 +54,7 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
         count += twin->was_damaged;
         count += twin->row.content.tenant == tenant && twin_may_report(twin);
         count += twin->row.content.tenant == tenant && twin_may_begin(twin);
+        count += twin->row.content.tenant == tenant ? twin_may_part(twin) : 0;
         /* it counts until its engine knows that its end is durable */
         count += twin->life == TWIN_DURABLE && twin->row.content.tenant == tenant &&
                  timer_is_final(twin->row.state) && twin->told_version < twin->row.version;
@@ -89,7 +90,8 @@ void tenants_judge_new(struct world *world, const struct twin *twin)
     for (size_t i = 0; i < model->count; i++)
         count -= model->twins[i]->row.content.tenant == tenant && twin_is_live(model->twins[i]) &&
                  content_is_report(&model->twins[i]->row.content);
-    if (max && !world->plan.damage_permille && count > max)
+    /* parts are not refused either, nor their timer when one of them lives again */
+    if (max && !world->plan.damage_permille && !world->plan.fan_permille && count > max)
         world_fail(world, twin->number, "a tenant has no more timers than it may",
                    "tenant %u has %llu of %llu", tenant, U64(count), U64(max));
 }

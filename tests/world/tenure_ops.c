@@ -41,7 +41,8 @@ static struct content ops_draw_content(struct world *world)
 {
     struct content content = clients_draw_content(world);
 
-    if (!content.key && !rhythm_recurs(&content.rhythm) && world_chance(world, MESSAGE_PERMILLE))
+    if (!content.key && !rhythm_recurs(&content.rhythm) && !content.fan_count &&
+        world_chance(world, MESSAGE_PERMILLE))
         content.origin = MESSAGE_ORIGIN;
     return content;
 }
@@ -283,8 +284,9 @@ static void ops_judge_create(struct world *world, struct truth *truth, const str
             continue;
         truth_created(truth, &op->results[i].id, asked);
         truth_track(truth, op->results[i].id.serial)->is_loose |=
-            asked->key || asked->watch || asked->group || asked->retry.give_up_ms ||
-            rhythm_recurs(&asked->rhythm) || asked->rhythm.drop_after_ms != UINT64_MAX;
+            asked->key || asked->watch || asked->group || asked->fan_count ||
+            asked->retry.give_up_ms || rhythm_recurs(&asked->rhythm) ||
+            asked->rhythm.drop_after_ms != UINT64_MAX;
         world->totals->created++;
     }
 }

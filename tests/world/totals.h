@@ -65,6 +65,8 @@
     X(dropped, "firings dropped")                       \
     X(reports, "firings reported")                      \
     X(begun, "firings begun as timers of their own")    \
+    X(parted, "firings to several targets")             \
+    X(parts, "parts of timers with several targets")    \
     X(gets, "gets answered")                            \
     X(pages, "list pages answered")                     \
     X(refused, "commands refused")                      \

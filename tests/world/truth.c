@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "store/memory.h"
+#include "timer/fanout.h"
 
 #include <inttypes.h>
 
@@ -275,6 +276,26 @@ void truth_read(struct truth *truth, uint64_t epoch, const struct timer_id *id,
                    id->serial);
 }
 
+/* Checks that the engine made this timer once. Returns whether it is delivered for the first
+ * time. */
+static bool truth_check_once(struct truth *truth, uint64_t of, uint64_t what,
+                             const struct timer *timer, const char *promise)
+{
+    for (size_t i = 0; i < truth->made_count; i++) {
+        if (truth->made[i].of != of || truth->made[i].what != what)
+            continue;
+        if (truth->made[i].serial != timer->id.serial)
+            world_fail(truth->world, content_number(timer), promise,
+                       "%" PRIx64 " is a second one of %" PRIx64, timer->id.serial, of);
+        return false;
+    }
+    CHECK(truth->made_count < MADE_MAX);
+    truth->made[truth->made_count].of = of;
+    truth->made[truth->made_count].what = what;
+    truth->made[truth->made_count++].serial = timer->id.serial;
+    return true;
+}
+
 /* Checks that a firing which is a timer of its own is no second one of the same planned time. */
 static void truth_check_firing(struct truth *truth, const struct timer *timer)
 {
@@ -284,19 +305,22 @@ static void truth_check_firing(struct truth *truth, const struct timer *timer)
     if (timer->version > 1 || timer_id_parse(timer->texts.firing_of, &of) ||
         truth->is_moved_by_name || truth_track(truth, of.serial)->is_moved)
         return;
-    for (size_t i = 0; i < truth->firing_count; i++) {
-        if (truth->firings[i].of != of.serial || truth->firings[i].due_ms != timer->due.ms)
-            continue;
-        if (truth->firings[i].serial != timer->id.serial)
-            world_fail(truth->world, content_number(timer), "a firing begins once",
-                       "the one due at %" PRIu64 " began twice", timer->due.ms);
-        return;
-    }
-    CHECK(truth->firing_count < FIRINGS_SEEN_MAX);
-    truth->firings[truth->firing_count].of = of.serial;
-    truth->firings[truth->firing_count].due_ms = timer->due.ms;
-    truth->firings[truth->firing_count++].serial = timer->id.serial;
-    truth->world->totals->begun++;
+    truth->world->totals->begun +=
+        truth_check_once(truth, of.serial, timer->due.ms, timer, "a firing begins once");
+}
+
+/* Checks that a part is no second one for the same target. */
+static void truth_check_part(struct truth *truth, const struct timer *timer)
+{
+    struct timer_id of;
+
+    if (timer->texts.targets.size > 0)
+        world_fail(truth->world, content_number(timer), "each of several targets has a part",
+                   "%" PRIx64 " is delivered itself", timer->id.serial);
+    if (timer->version == 1 && fanout_is_part(timer, &of)) /* later its target may be another */
+        truth->world->totals->parts +=
+            truth_check_once(truth, of.serial, bytes_hash(0, timer->texts.target), timer,
+                             "each of several targets has one part");
 }
 
 void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const struct timer *timer)
@@ -325,6 +349,7 @@ void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const s
         world_fail(truth->world, 0, EPOCH,
                    "%" PRIx64 " is delivered twice at a time in epoch %" PRIu64, serial, epoch);
     truth_check_firing(truth, timer);
+    truth_check_part(truth, timer);
     world_note(truth->world, "delivery", 0, content_number(timer), serial, timer->version);
     truth->duplicates += tracked->delivered_in > 0 && tracked->delivered_in < epoch;
     tracked->delivered_in = epoch;
@@ -340,11 +365,44 @@ void truth_delivered(struct truth *truth, uint64_t epoch, uint64_t serial)
         tracked->is_out = false;
 }
 
-static void truth_ended(const struct truth *truth, const struct tracked *tracked,
-                        enum timer_state state)
+/* Checks that a timer with several targets ended as its parts did, as far as the log has them. */
+static void truth_check_parts(const struct truth *truth, const struct timer *timer)
 {
+    struct fanout fanout;
+
+    if (!fanout_read(timer, &fanout))
+        return;
+    for (size_t i = 0; i < fanout.count && timer->state == TIMER_FIRED; i++) {
+        struct timer *part;
+
+        if (fanout.parts[i].state != FANOUT_FIRED || !fanout.parts[i].has_id)
+            world_fail(truth->world, content_number(timer), ENDS,
+                       "%" PRIx64 " fired, and its target %zu did not", timer->id.serial, i);
+        if (storage_find(truth->mirror.storage, &fanout.parts[i].id, &part, NULL) != ERROR_NONE)
+            continue;
+        if (part->state != TIMER_FIRED)
+            world_fail(truth->world, content_number(timer), ENDS,
+                       "%" PRIx64 " fired, and its part %zu is %s", timer->id.serial, i,
+                       timer_state_text(part->state));
+        timer_free(part);
+    }
+}
+
+static void truth_ended(struct truth *truth, const struct tracked *tracked,
+                        const struct timer *timer)
+{
+    const enum timer_state state = timer->state;
+    struct timer_id of;
+
+    if (timer->texts.targets.size > 0) {
+        truth_check_parts(truth, timer);
+        return;
+    }
+    const bool is_asked_by_timer =
+        fanout_is_part(timer, &of) && truth_track(truth, of.serial)->is_cancel_asked;
     const bool is_asked =
-        state == TIMER_CANCELLED ? tracked->is_cancel_asked || truth->is_cancelled_by_name
+        state == TIMER_CANCELLED
+            ? tracked->is_cancel_asked || is_asked_by_timer || truth->is_cancelled_by_name
         : state == TIMER_DEAD ? tracked->deliveries > 0 || tracked->is_loose || !tracked->is_acked
                               : tracked->deliveries > 0;
 
@@ -387,7 +445,7 @@ void truth_end(struct truth *truth, struct wall before)
             world_fail(truth->world, 0, ONCE, "%" PRIx64 " is %s, and has %" PRIu32 " messages",
                        timer->id.serial, timer_state_text(timer->state), tracked->messages);
         if (timer_is_final(timer->state))
-            truth_ended(truth, tracked, timer->state);
+            truth_ended(truth, tracked, timer);
         else if (wall_max(timer->due, timer->at).ms < before.ms && timer->state != TIMER_PAUSED &&
                  !timer->texts.flow.size && /* it may wait long for others of its flow */
                  !(tracked->is_out && tracked->delivered_in == truth->epoch))

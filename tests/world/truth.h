@@ -16,7 +16,7 @@ enum {
     TRACKED_MAX = 8192, /* timers of a run; a power of two */
     VERDICT_MAX = 6000, /* commits that were answered as failed */
     HASH_EVERY = 16,    /* records after which replicas are compared */
-    FIRINGS_SEEN_MAX = 4096,
+    MADE_MAX = 4096,
 };
 
 /* A timer, as far as it was seen outside of the nodes. */
@@ -60,11 +60,12 @@ struct truth {
         uint64_t epoch, seq;
     } failed[VERDICT_MAX];
     size_t failed_count;
-    /* firings that are timers of their own, as delivered: whose, due when, and that timer */
+    /* timers that an engine made beside others, as delivered: firings that may overlap, and parts:
+     * whose, the due time or the sum of the target, and that timer */
     struct {
-        uint64_t of, due_ms, serial;
-    } firings[FIRINGS_SEEN_MAX];
-    size_t firing_count;
+        uint64_t of, what, serial;
+    } made[MADE_MAX];
+    size_t made_count;
     uint64_t zombies, repeats, duplicates;
 };
 

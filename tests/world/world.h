@@ -17,6 +17,7 @@
  *     doubts.c   failed batches that are in the log nevertheless
  *     cause.h    the request behind each row
  *     tenants.h  tenants and their limits
+ *     made.c     timers that the engine makes: firings that may overlap, parts
  *     claims.c   holders of keys and Idempotency-Keys
  *     completes.c  whether an event ended all that wait for it
  *     judge.h    whether the engine's output keeps the promises
