@@ -26,10 +26,12 @@ PATH = "/v1/named-targets/billing"
 
 
 class Receiver:
-    """Answers with `status`, and the headers if it echoes, and keeps method, path, headers and body of what came."""
+    """Answers with `status`, or that of `decide`, and the headers if it echoes; keeps method, path, headers and body of what
+    came."""
 
     def __init__(self, context=None):
         self.status, self.seen, self.echoes = 200, [], False
+        self.decide = lambda path: self.status
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -38,7 +40,7 @@ class Receiver:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 receiver.seen.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-                self.send_response(receiver.status)
+                self.send_response(receiver.decide(self.path))
                 answer = json.dumps(dict(reversed(self.headers.items()))).encode() if receiver.echoes else b""
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()

@@ -181,6 +181,33 @@ class OauthTest(NamedCase):
         carried = [headers["authorization"] for _, _, headers, _ in self.receiver.seen[:3]]
         self.assertEqual(carried, ["Bearer token-1", "Bearer token-2", "Bearer token-3"])
 
+    # proves: named-target-oauth, delivery-log-answer-hidden
+    def test_a_refusal_of_another_delivery(self):
+        """While a webhook is in flight the 401 of another one ends the token that both carry. The first one needs it still: to
+        take it out of the answer that is kept."""
+        self.tokens.answer = lambda number: (200, {"access_token": f"t0ken-{number}" * 50, "token_type": "bearer"})
+        self.daemon.close()
+        self.daemon = self.start("--delivery-log-answer-bytes", "4096")
+        go_on, self.receiver.echoes = threading.Event(), True
+        self.addCleanup(go_on.set)
+        self.receiver.decide = lambda path: 401 if path.endswith("/refused") else 200 if go_on.wait(30) else 500
+        for url in (self.receiver.url, self.receiver.url.replace("127.0.0.1", "localhost")):  # own connections, and libcurl's
+            go_on.clear()
+            before = len(self.receiver.seen)
+            self.daemon.call("PUT", "/v1/named-targets/billing", {"url": url, "auth": self.auth()})
+            first = self.create("billing:/first")
+            self.receiver.wait(before + 1)
+            other = self.create("billing:/refused", retry={"max_attempts": 1})
+            self.receiver.wait(before + 2)
+            self.wait_for_words(other, "401")
+            go_on.set()
+            (delivery,) = harness.wait_until(
+                lambda: self.call(200, "GET", f"/v1/deliveries?timer={first['id']}")[1]["deliveries"], 20, "the answer")
+            self.assertEqual(self.receiver.seen[before][2]["authorization"], self.receiver.seen[before + 1][2]["authorization"])
+            self.assertEqual(delivery["status"], 200)
+            self.assertIn("***", delivery["answer"])
+            self.assertNotIn("t0ken", delivery["answer"])
+
     # proves: named-target-oauth
     def test_a_short_life(self):
         """A token is used until a tenth of its life is left: here nine seconds."""
