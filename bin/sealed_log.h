@@ -1,6 +1,6 @@
 /*
- * sealed_log.h - the log line about secrets of named targets that do not open, because
- * secrets_keys lacks their key: at the start, and after a reload.
+ * sealed_log.h - the log lines about secrets of named targets, and keys of tokens, that do not
+ * open because secrets_keys lacks their key: at the start, and after a reload.
  *
  * Threads    Any.
  */
@@ -10,7 +10,7 @@
 #include "node/node.h"
 #include "ops/event_log.h"
 
-/* Writes the line if there is such a secret. */
+/* Writes the lines if there are such secrets. */
 void sealed_log_write(const struct event_log *log, const struct node *node);
 
 #endif

@@ -8,6 +8,7 @@
 #include "delivery/guard.h"
 #include "delivery/signatures.h"
 #include "delivery/token_issuer.h"
+#include "first_key.h"
 #include "given_up_log.h"
 #include "sealed_log.h"
 #include "target_log.h"
@@ -39,6 +40,7 @@ enum exit_code {
 enum {
     RECOVERING_POLL_MS = 5,
     RUNNING_POLL_MS = 1000,
+    FIRST_KEY_POLL_MS = 50,
     NEWS_PAUSE_MS = 200, /* interval between two looks while each of them finds something new */
     ZONES_LOOK_MS = 60000,
 };
@@ -54,6 +56,7 @@ struct service {
     struct passing passing; /* sends requests to other nodes of the cluster */
     struct node *node;
     struct api *api;
+    struct first_key first_key;
     bool has_auto_number; /* cluster_node_id is auto */
 };
 
@@ -558,7 +561,7 @@ static bool reason_differs(const char *one, const char *other)
 static int run_until_signal(struct service *service, struct instant started)
 {
     uint64_t watchdog_ms = notify_watchdog_interval_ms(&service->notify);
-    bool was_ready = false, has_started = false;
+    bool was_ready = false, has_started = false, has_key = false;
     char reason_logged[sizeof(((struct node_health *)NULL)->reason)] = "recovering";
     struct broker_logged logged[BROKERS_MAX] = {{0}};
     struct node_damage damage_logged = {.found = ""};
@@ -597,6 +600,10 @@ static int run_until_signal(struct service *service, struct instant started)
             poll_ms = RUNNING_POLL_MS / 2;
         uint64_t pause_ms = look_at_zones(service, &zones_looked, &missing_logged);
         const uint64_t backup_ms = has_started ? look_at_backups(service) : pause_ms;
+        has_key = has_key || (has_started && !first_key_look(&service->first_key, service->config,
+                                                             service->node, &service->log));
+        if (!has_key && poll_ms > FIRST_KEY_POLL_MS)
+            poll_ms = FIRST_KEY_POLL_MS;
         if (backup_ms < pause_ms)
             pause_ms = backup_ms;
         if (watchdog_ms != UINT64_MAX)
@@ -795,10 +802,13 @@ static enum error_code check_tokens(const struct config *config, struct error *r
 
     if (!*options.issuer && !*options.keys_file)
         return ERROR_NONE;
-    if (!*options.issuer || !*options.keys_file)
-        return error_set(ret_error, ERROR_INVALID, "%s: set %s too",
-                         *options.issuer ? "webhook_token_issuer" : "webhook_token_keys_file",
-                         *options.issuer ? "webhook_token_keys_file" : "webhook_token_issuer");
+    if (!*options.issuer)
+        return error_set(ret_error, ERROR_INVALID,
+                         "webhook_token_keys_file: set webhook_token_issuer too");
+    if (!*options.keys_file && !*config->secrets_keys)
+        return error_set(ret_error, ERROR_INVALID,
+                         "webhook_token_issuer: set secrets_keys_file too, for keys that the "
+                         "daemon makes itself, or webhook_token_keys_file");
     if (!bytes_has_prefix(name, BYTES("https://")) && !bytes_has_prefix(name, BYTES("http://")))
         return error_set(ret_error, ERROR_INVALID,
                          "webhook_token_issuer: it is a URL that begins with https://");

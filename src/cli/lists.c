@@ -484,3 +484,33 @@ enum cli_exit lists_ask_and_show(struct cli *cli, struct buffer *path,
     buffer_deinit(path);
     return code;
 }
+
+static void lists_add_value(struct screen_table *table, struct bytes value)
+{
+    struct buffer text;
+
+    if (value.size && value.data[0] == '{')
+        value = cli_member(value, "kind");
+    buffer_init(&text);
+    cli_append_value(&text, value);
+    screen_table_add(table, SCREEN_PLAIN, buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+void lists_show_columns(struct cli *cli, struct bytes rows, const struct lists_column *columns,
+                        size_t count)
+{
+    struct screen_table table;
+    struct cli_list list;
+    struct bytes row;
+
+    screen_table_init(&table, count);
+    for (size_t i = 0; i < count; i++)
+        screen_table_add(&table, SCREEN_BOLD, bytes_of(columns[i].head));
+    cli_list_init(&list, rows);
+    while (cli_list_next(&list, &row))
+        for (size_t i = 0; i < count; i++)
+            lists_add_value(&table, cli_member(row, columns[i].name));
+    screen_table_append(&table, cli_style(cli), &cli->out);
+    screen_table_deinit(&table);
+}

@@ -49,6 +49,14 @@ enum cli_exit lists_ask_and_show(struct cli *cli, struct buffer *path,
 enum cli_exit lists_ask_and_name(struct cli *cli, struct buffer *path, const char *rows,
                                  const char *name);
 
+struct lists_column {
+    const char *head, *name; /* name of the member; of an object its `kind` is shown */
+};
+
+/* Appends a table of the rows. */
+void lists_show_columns(struct cli *cli, struct bytes rows, const struct lists_column *columns,
+                        size_t count);
+
 /* Prints the numbers of an answer, such as "cancelled 2, already firing 0", and its failures.
  * Returns CLI_EXIT_FAILED if there are failures. */
 enum cli_exit lists_show_counts(struct cli *cli, struct bytes answer);

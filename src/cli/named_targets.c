@@ -12,31 +12,12 @@
 
 static void named_targets_show(struct cli *cli, struct bytes answer)
 {
-    static const char *const heads[] = {"NAME", "URL", "METHOD", "AUTH", "VERSION", "CHANGED"};
-    static const char *const names[] = {"name", "url", "method", "auth", "version", "changed"};
-    const size_t count = sizeof(names) / sizeof(*names);
-    struct screen_table table;
-    struct cli_list rows;
-    struct bytes row;
+    static const struct lists_column columns[] = {{"NAME", "name"},       {"URL", "url"},
+                                                  {"METHOD", "method"},   {"AUTH", "auth"},
+                                                  {"VERSION", "version"}, {"CHANGED", "changed"}};
 
-    screen_table_init(&table, count);
-    for (size_t i = 0; i < count; i++)
-        screen_table_add(&table, SCREEN_BOLD, bytes_of(heads[i]));
-    cli_list_init(&rows, cli_member(answer, "targets"));
-    while (cli_list_next(&rows, &row))
-        for (size_t i = 0; i < count; i++) {
-            struct bytes value = cli_member(row, names[i]);
-            struct buffer text;
-
-            if (strcmp(names[i], "auth") == 0)
-                value = cli_member(value, "kind");
-            buffer_init(&text);
-            cli_append_value(&text, value);
-            screen_table_add(&table, SCREEN_PLAIN, buffer_bytes(&text));
-            buffer_deinit(&text);
-        }
-    screen_table_append(&table, cli_style(cli), &cli->out);
-    screen_table_deinit(&table);
+    lists_show_columns(cli, cli_member(answer, "targets"), columns,
+                       sizeof(columns) / sizeof(*columns));
 }
 
 static enum cli_exit named_targets_list(struct cli *cli)

@@ -228,21 +228,78 @@ enum error_code jwt_append(const struct jwt_keys *keys, struct bytes claims, str
     return jwt_sign(key, text, out) ? ERROR_NONE : ERROR_NO_MEMORY;
 }
 
+/* Appends the public key to the open array, or by itself. */
+static void jwt_put_public(const struct jwt_key *key, struct buffer *out)
+{
+    struct bytes members = buffer_bytes(&key->members);
+
+    members.size--; /* the end of the object, which goes on */
+    json_put_raw(out, NULL, members);
+    json_put_string(out, "kid", buffer_bytes(&key->name));
+    json_put_text(out, "alg", jwt_algorithm(key));
+    json_put_text(out, "use", "sig");
+    json_close(out, '}');
+}
+
 void jwt_keys_append_set(const struct jwt_keys *keys, struct buffer *out)
 {
     json_open(out, NULL, '{');
     json_open(out, "keys", '[');
-    for (size_t i = 0; i < keys->count; i++) {
-        const struct jwt_key *key = &keys->keys[i];
-        struct bytes members = buffer_bytes(&key->members);
-
-        members.size--; /* the end of the object, which goes on */
-        json_put_raw(out, NULL, members);
-        json_put_string(out, "kid", buffer_bytes(&key->name));
-        json_put_text(out, "alg", jwt_algorithm(key));
-        json_put_text(out, "use", "sig");
-        json_close(out, '}');
-    }
+    for (size_t i = 0; i < keys->count; i++)
+        jwt_put_public(&keys->keys[i], out);
     json_close(out, ']');
     json_close(out, '}');
+}
+
+/* ---- a new key ---- */
+
+enum error_code jwt_keys_make(enum jwt_algorithm algorithm, struct jwt_keys **ret_keys)
+{
+    struct jwt_keys *keys = calloc(1, sizeof(*keys));
+    struct jwt_key *key = keys ? &keys->keys[keys->count++] : NULL;
+    enum error_code code = ERROR_NO_MEMORY;
+
+    if (key)
+        key->pair = algorithm == JWT_RS256 ? EVP_RSA_gen(JWT_RSA_BITS_MIN)
+                                           : EVP_EC_gen(SN_X9_62_prime256v1);
+    if (key && key->pair)
+        code = jwt_key_check(key, 1, NULL);
+    ERR_clear_error();
+    if (code)
+        jwt_keys_destroy(keys);
+    else
+        *ret_keys = keys;
+    return code;
+}
+
+struct bytes jwt_keys_name(const struct jwt_keys *keys)
+{
+    return buffer_bytes(&keys->keys[0].name);
+}
+
+const char *jwt_keys_algorithm(const struct jwt_keys *keys)
+{
+    return jwt_algorithm(&keys->keys[0]);
+}
+
+void jwt_keys_append_public(const struct jwt_keys *keys, struct buffer *out)
+{
+    jwt_put_public(&keys->keys[0], out);
+}
+
+/* OpenSSL wipes the memory of a BIO when it is freed. */
+enum error_code jwt_keys_append_private(const struct jwt_keys *keys, struct buffer *out)
+{
+    BIO *text = BIO_new(BIO_s_mem());
+    bool is_written = text && PEM_write_bio_PKCS8PrivateKey(text, keys->keys[0].pair, NULL, NULL, 0,
+                                                            NULL, NULL) == 1;
+    char *data = NULL;
+    const long size = is_written ? BIO_get_mem_data(text, &data) : 0;
+
+    is_written = size > 0 && buffer_reserve(out, (size_t)size);
+    if (is_written)
+        buffer_append(out, data, (size_t)size);
+    BIO_free(text);
+    ERR_clear_error();
+    return is_written ? ERROR_NONE : ERROR_NO_MEMORY;
 }

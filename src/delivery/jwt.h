@@ -4,6 +4,7 @@
  *     jwt_keys_parse(pem, &keys, &error);
  *     jwt_append(keys, BYTES("{\"iss\":...}"), &token);      signed by the first key
  *     jwt_keys_append_set(keys, &jwks);                      the public keys of all (RFC 7517)
+ *     jwt_keys_make(JWT_ES256, &keys);                       or a new key
  *
  * The name of a key (kid) is its thumbprint (RFC 7638), so equal keys have equal names everywhere.
  *
@@ -21,6 +22,8 @@
 #define JWT_RSA_BITS_MIN 2048
 #define JWT_RSA_BITS_MAX 4096
 
+enum jwt_algorithm { JWT_ES256, JWT_RS256 };
+
 struct jwt_keys;
 
 /* Parses private keys in PEM, one after the other: P-256 for ES256, RSA for RS256. Keys with a
@@ -28,6 +31,21 @@ struct jwt_keys;
 enum error_code jwt_keys_parse(struct bytes pem, struct jwt_keys **ret_keys,
                                struct error *ret_error);
 void jwt_keys_destroy(struct jwt_keys *keys);
+
+/* Makes one key. RS256 takes a tenth of a second. */
+enum error_code jwt_keys_make(enum jwt_algorithm algorithm, struct jwt_keys **ret_keys);
+
+/* Returns the name of the first key. */
+struct bytes jwt_keys_name(const struct jwt_keys *keys);
+
+/* Returns the algorithm of the first key, such as "ES256". */
+const char *jwt_keys_algorithm(const struct jwt_keys *keys);
+
+/* Appends the public key of the first key as JSON. */
+void jwt_keys_append_public(const struct jwt_keys *keys, struct buffer *out);
+
+/* Appends the first key, with its private part, in PEM. The caller wipes it. */
+enum error_code jwt_keys_append_private(const struct jwt_keys *keys, struct buffer *out);
 
 /* Appends the token: header, claims and signature. `claims` is a JSON object. Returns
  * ERROR_NO_MEMORY if OpenSSL is out of memory; check buffer_failed for `out`. */

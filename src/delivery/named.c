@@ -3,7 +3,6 @@
 
 #include "base/json_write.h"
 #include "delivery/hide.h"
-#include "delivery/seal.h"
 #include "delivery/webhook_request.h"
 #include "sys/clock.h"
 #include "sys/files.h"
@@ -17,8 +16,7 @@
 struct named {
     struct named_options options;
     char *secrets_folder, *sensitive_headers;
-    pthread_mutex_t lock; /* guards `keys`, which are replaced as a whole */
-    struct seal_keys *keys;
+    struct vault *vault;
 };
 
 /* A timer as it is sent. Its texts are stored after it. */
@@ -47,16 +45,16 @@ enum error_code named_create(const struct named_options *options, struct named *
     named->options = *options;
     named->secrets_folder = strdup(options->secrets_folder);
     named->sensitive_headers = strdup(options->sensitive_headers);
-    enum error_code code = named->secrets_folder && named->sensitive_headers
-                               ? seal_keys_create(options->keys, &named->keys, ret_error)
-                               : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code =
+        named->secrets_folder && named->sensitive_headers
+            ? vault_create(options->keys, options->board, &named->vault, ret_error)
+            : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
         free(named->secrets_folder);
         free(named->sensitive_headers);
         free(named);
         return code;
     }
-    pthread_mutex_init(&named->lock, NULL);
     *ret_named = named;
     return ERROR_NONE;
 }
@@ -65,8 +63,7 @@ void named_destroy(struct named *named)
 {
     if (!named)
         return;
-    seal_keys_destroy(named->keys);
-    pthread_mutex_destroy(&named->lock);
+    vault_destroy(named->vault);
     free(named->secrets_folder);
     free(named->sensitive_headers);
     free(named);
@@ -74,17 +71,12 @@ void named_destroy(struct named *named)
 
 enum error_code named_reload(struct named *named, const char *keys, struct error *ret_error)
 {
-    struct seal_keys *next;
-    enum error_code code = seal_keys_create(keys, &next, ret_error);
+    return vault_reload(named->vault, keys, ret_error);
+}
 
-    if (code)
-        return code;
-    pthread_mutex_lock(&named->lock);
-    struct seal_keys *last = named->keys;
-    named->keys = next;
-    pthread_mutex_unlock(&named->lock);
-    seal_keys_destroy(last);
-    return ERROR_NONE;
+struct vault *named_vault(struct named *named)
+{
+    return named->vault;
 }
 
 /* ---- secrets ---- */
@@ -101,24 +93,6 @@ static bool named_append_bound(struct buffer *out, struct bytes tenant, struct b
     buffer_append(out, "", 1);
     buffer_append_text(out, field);
     return !buffer_failed(out);
-}
-
-static enum error_code named_seal(struct named *named, struct bytes bound, struct bytes plain,
-                                  struct buffer *out)
-{
-    pthread_mutex_lock(&named->lock);
-    const enum error_code code = seal_append(named->keys, bound, plain, out);
-    pthread_mutex_unlock(&named->lock);
-    return code;
-}
-
-static enum error_code named_open(struct named *named, struct bytes bound, struct bytes sealed,
-                                  struct buffer *out, struct error *ret_error)
-{
-    pthread_mutex_lock(&named->lock);
-    const enum error_code code = seal_open(named->keys, bound, sealed, out, ret_error);
-    pthread_mutex_unlock(&named->lock);
-    return code;
 }
 
 /* True if the path stays below its folder. */
@@ -201,19 +175,12 @@ static enum error_code named_append_value(struct named *named, const struct defi
     enum error_code code = ERROR_NO_MEMORY;
     if (named_append_bound(&bound, row->tenant, definition_name(row),
                            named_target_kind(target, index), field->name))
-        code = named_open(named, buffer_bytes(&bound), value->sealed, out, ret_error);
+        code = vault_open(named->vault, buffer_bytes(&bound), value->sealed, out, ret_error);
     buffer_deinit(&bound);
     return code;
 }
 
 /* ---- sending ---- */
-
-static struct definitions *named_take(struct named *named)
-{
-    uint64_t version;
-
-    return named->options.board ? definition_board_take(named->options.board, &version) : NULL;
-}
 
 /* Returns the row of the timer's target; NULL if there is none. */
 static const struct definition *named_row(const struct definitions *definitions,
@@ -228,7 +195,7 @@ static const struct definition *named_row(const struct definitions *definitions,
 enum error_code named_check(struct named *named, struct bytes tenant, struct bytes text,
                             const struct target *target, struct error *ret_error)
 {
-    struct definitions *definitions = named_take(named);
+    struct definitions *definitions = vault_definitions(named->vault);
     const bool is_known = named_row(definitions, tenant, text, target);
 
     definitions_leave(definitions);
@@ -259,7 +226,7 @@ static bool named_opens(struct named *named, const struct definition *row, struc
 
 size_t named_count_closed(struct named *named, struct error *ret_reason)
 {
-    struct definitions *definitions = named_take(named);
+    struct definitions *definitions = vault_definitions(named->vault);
     struct error first = {.text = "out of memory"};
     size_t count = 0;
 
@@ -446,7 +413,7 @@ enum error_code named_resolve(struct named *named, struct delivery *delivery,
                               struct error *ret_error)
 {
     const struct timer *timer = delivery->timer;
-    struct definitions *definitions = named_take(named);
+    struct definitions *definitions = vault_definitions(named->vault);
     const struct definition *row =
         named_row(definitions, timer->texts.tenant, timer->texts.target, &timer->target);
     struct named_sent *sent = NULL;
@@ -631,7 +598,7 @@ static enum error_code named_seal_all(struct named *named, struct bytes tenant, 
             continue;
         buffer_init(&bound);
         code = named_append_bound(&bound, tenant, name, named_target_kind(target, i), field->name)
-                   ? named_seal(named, buffer_bytes(&bound), value->text, &rooms[i])
+                   ? vault_seal(named->vault, buffer_bytes(&bound), value->text, &rooms[i])
                    : ERROR_NO_MEMORY;
         buffer_deinit(&bound);
         if (code == ERROR_INVALID)
@@ -675,6 +642,17 @@ static enum error_code named_check_hosts(struct named *named, const struct named
     return ERROR_NONE;
 }
 
+static enum error_code named_check_issuer(struct named *named, const struct named_target *target,
+                                          struct named_fault *fault)
+{
+    if (!target->auth || target->auth != named_auth_find(BYTES("oidc")) ||
+        named->options.issues_tokens)
+        return ERROR_NONE;
+    return named_fault_set(fault, "#/auth/kind", "",
+                           "The daemon issues no tokens: set webhook_token_issuer, and "
+                           "secrets_keys_file or webhook_token_keys_file");
+}
+
 /* Those of named_target_parse are the ones that are sensitive everywhere. */
 static enum error_code named_check_headers(struct named *named, const struct named_target *target,
                                            struct named_fault *fault)
@@ -702,6 +680,8 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
 
     if (!code)
         code = named_check_headers(named, target, ret_fault);
+    if (!code)
+        code = named_check_issuer(named, target, ret_fault);
     if (!code)
         code = named_keep(target, has_last ? &before : NULL, ret_fault);
     if (!code)
@@ -741,14 +721,6 @@ enum error_code named_rotate(struct named *named, const struct definition *row, 
     return code;
 }
 
-static bool named_is_newest(struct named *named, struct bytes sealed)
-{
-    pthread_mutex_lock(&named->lock);
-    const bool is_newest = seal_is_newest(named->keys, sealed);
-    pthread_mutex_unlock(&named->lock);
-    return is_newest;
-}
-
 enum error_code named_reseal(struct named *named, const struct definition *row, struct buffer *out,
                              bool *ret_has_changed, struct error *ret_error)
 {
@@ -764,7 +736,7 @@ enum error_code named_reseal(struct named *named, const struct definition *row, 
         struct named_value *value = &target.values[i];
         const struct wall since = value->since;
 
-        if (!value->sealed.size || named_is_newest(named, value->sealed))
+        if (!value->sealed.size || vault_is_newest(named->vault, value->sealed))
             continue;
         if (!buffer_reserve(&plain[i], SEAL_PLAIN_BYTES_MAX + 1))
             code = ERROR_NO_MEMORY;

@@ -13,16 +13,16 @@
  *            if the tenant has a name. `env:NAME` is for the tenant without a name, which is the
  *            operator, and NAME begins with TICKWHEEL_SECRET_.
  * Errors     ERROR_INVALID with the reason, without secrets.
- * Threads    Any; a lock is held to take the keys.
+ * Threads    Any.
  */
 #ifndef TICKWHEEL_DELIVERY_NAMED_H
 #define TICKWHEEL_DELIVERY_NAMED_H
 
 #include "delivery/guard.h"
 #include "delivery/named_target.h"
+#include "delivery/vault.h"
 #include "delivery/signature.h"
 #include "engine/delivery.h"
-#include "timer/definitions.h"
 
 #define NAMED_SECRET_ENV "TICKWHEEL_SECRET_"
 
@@ -32,6 +32,7 @@ struct named_options {
     const char *secrets_folder;     /* empty for none; copied */
     const char *sensitive_headers;  /* further ones (timer/sensitive_headers.h); copied */
     const struct guard *guard;      /* borrowed */
+    bool issues_tokens;             /* whether authentication by oidc may be defined */
 };
 
 /* Client certificate and authorities of an attempt, in PEM; empty for none. */
@@ -47,6 +48,9 @@ void named_destroy(struct named *named); /* NULL is allowed */
 
 /* Replaces the keys. On an error nothing changes. */
 enum error_code named_reload(struct named *named, const char *keys, struct error *ret_error);
+
+/* Returns the keys and the definitions. */
+struct vault *named_vault(struct named *named);
 
 /* Checks that the tenant has the target. */
 enum error_code named_check(struct named *named, struct bytes tenant, struct bytes text,

@@ -25,32 +25,44 @@ struct token_issuer_kept {
 struct token_issuer {
     char *name;
     uint32_t life_s;
-    struct jwt_keys *keys;
-    struct buffer wanted; /* memory for the tenant and audience of a call */
+    struct jwt_keys *keys; /* of the file, or the one that signs; NULL before that is known */
+    struct vault *vault;   /* NULL if the keys are those of a file */
+    uint64_t looked_s;     /* time at which `keys` was looked up; 0 for never */
+    struct buffer wanted;  /* memory for the tenant and audience of a call */
     struct token_issuer_kept kept[TOKEN_ISSUER_KEPT_MAX];
 };
+
+static enum error_code token_issuer_read(struct token_issuer *issuer, const char *keys_file,
+                                         struct error *ret_error)
+{
+    struct buffer pem;
+
+    buffer_init(&pem);
+    enum error_code code = files_read(keys_file, KEYS_FILE_BYTES_MAX, &pem, ret_error);
+    if (!code)
+        code = jwt_keys_parse(buffer_bytes(&pem), &issuer->keys, ret_error);
+    if (pem.size)
+        explicit_bzero(pem.data, pem.size);
+    buffer_deinit(&pem);
+    return code;
+}
 
 enum error_code token_issuer_create(const struct token_issuer_options *options,
                                     struct token_issuer **ret_issuer, struct error *ret_error)
 {
     struct token_issuer *issuer = calloc(1, sizeof(*issuer));
-    struct buffer pem;
     struct error cause;
 
     if (!issuer)
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for tokens");
-    buffer_init(&pem);
     issuer->life_s = options->life_s;
     issuer->name = strdup(options->issuer);
     enum error_code code = issuer->name ? ERROR_NONE : ERROR_NO_MEMORY;
     error_set(&cause, ERROR_NO_MEMORY, "no memory for tokens");
-    if (!code)
-        code = files_read(options->keys_file, KEYS_FILE_BYTES_MAX, &pem, &cause);
-    if (!code)
-        code = jwt_keys_parse(buffer_bytes(&pem), &issuer->keys, &cause);
-    if (pem.size)
-        explicit_bzero(pem.data, pem.size);
-    buffer_deinit(&pem);
+    if (!*options->keys_file)
+        issuer->vault = options->vault;
+    else if (!code)
+        code = token_issuer_read(issuer, options->keys_file, &cause);
     if (code) {
         token_issuer_destroy(issuer);
         return error_set(ret_error, code, "webhook_token_keys_file: %s", cause.text);
@@ -71,6 +83,23 @@ void token_issuer_destroy(struct token_issuer *issuer)
     jwt_keys_destroy(issuer->keys);
     free(issuer->name);
     free(issuer);
+}
+
+bool token_issuer_is_ready(struct token_issuer *issuer, uint64_t now_s, struct error *ret_reason)
+{
+    struct jwt_keys *keys = NULL;
+
+    if (!issuer->vault || (issuer->keys && issuer->looked_s == now_s))
+        return true;
+    const struct bytes name = issuer->keys ? jwt_keys_name(issuer->keys) : (struct bytes){0};
+    const enum error_code code =
+        token_keys_open(issuer->vault, (struct wall){now_s * 1000}, name, &keys, ret_reason);
+    if (keys) {
+        jwt_keys_destroy(issuer->keys);
+        issuer->keys = keys;
+    }
+    issuer->looked_s = now_s;
+    return !code;
 }
 
 static bool token_issuer_mint(struct token_issuer *issuer, struct bytes tenant,
@@ -129,5 +158,6 @@ struct bytes token_issuer_find(struct token_issuer *issuer, struct bytes tenant,
 
 void token_issuer_append_set(const struct token_issuer *issuer, struct buffer *out)
 {
-    jwt_keys_append_set(issuer->keys, out);
+    if (!issuer->vault)
+        jwt_keys_append_set(issuer->keys, out);
 }

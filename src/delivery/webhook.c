@@ -47,6 +47,9 @@
  * (ENGINE_OPTIONS_DEFAULT). */
 #define STREAMS_MAX 128L
 
+/* Delay of a webhook whose token has no key yet. */
+#define KEY_PAUSE_MS 1000
+
 /* Settings that a reload replaces. */
 struct webhook_trust {
     struct signatures *signatures;
@@ -66,7 +69,8 @@ struct webhook {
     /* settings for the thread to apply; NULL if there are none */
     struct webhook_trust *_Atomic reload;
     pthread_mutex_t lock;
-    struct buffer key_set; /* public keys of tokens, as JSON; under `lock` */
+    /* public keys of tokens in the file, as JSON; empty without one; under `lock` */
+    struct buffer key_set;
     /* Fields of the webhook thread. */
     CURLM *multi;
     struct webhook_direct *direct;
@@ -354,6 +358,26 @@ static bool webhook_resolve(struct webhook *webhook, struct delivery *delivery)
     return state == OAUTH_READY;
 }
 
+/* True unless the delivery needs a token whose key is not known. Then it comes back without
+ * spending an attempt: that says nothing about the target, and the key is on its way. */
+static bool webhook_has_key(struct webhook *webhook, struct delivery *delivery)
+{
+    struct delivery_outcome *outcome = &delivery->outcome;
+    struct error reason;
+
+    if (!webhook->settings.issuer || named_bearer_of(delivery).size > 0 ||
+        webhook_request_has_own(delivery_sent(delivery), "authorization") ||
+        token_issuer_is_ready(webhook->settings.issuer, wall_machine_now_us() / 1000000, &reason))
+        return true;
+    webhook_outcome_fail(outcome, DELIVERY_POSTPONED, "");
+    outcome->retry_after_ms = KEY_PAUSE_MS;
+    outcome->holds = DELIVERY_HOLDS_TIMER;
+    snprintf(outcome->error, sizeof(outcome->error), "no key for its token: %.100s", reason.text);
+    delivery->started_us = delivery->ended_us = wall_now_us();
+    list_push(&webhook->ended, &delivery->link);
+    return false;
+}
+
 static bool webhook_has_room(const struct webhook *webhook)
 {
     return webhook->flying_count + webhook_direct_flying(webhook->direct) <
@@ -370,7 +394,8 @@ static void webhook_begin_some(struct webhook *webhook, struct list *waiting, in
         struct delivery *delivery = list_item(list_pop(waiting), struct delivery, link);
         struct target_ticket ticket;
         /* first, so that a delivery that waits for a token holds no ticket */
-        if (!webhook_resolve(webhook, delivery) || !webhook_may_enter(webhook, delivery, &ticket))
+        if (!webhook_resolve(webhook, delivery) || !webhook_has_key(webhook, delivery) ||
+            !webhook_may_enter(webhook, delivery, &ticket))
             continue;
         /* without entropy it has no token, and its receiver cannot answer later */
         if (webhook->settings.ack_url)
@@ -527,8 +552,6 @@ static enum error_code webhook_show_keys(struct webhook *webhook, const struct w
     buffer_init(&set);
     if (trust->issuer)
         token_issuer_append_set(trust->issuer, &set);
-    else
-        buffer_append_text(&set, "{\"keys\":[]}");
     if (buffer_failed(&set)) {
         buffer_deinit(&set);
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
@@ -804,8 +827,11 @@ enum error_code webhook_reload(struct webhook *webhook, const char *secrets, con
 void webhook_append_key_set(struct webhook *webhook, struct buffer *out)
 {
     pthread_mutex_lock(&webhook->lock);
+    const bool is_of_file = webhook->key_set.size > 0;
     buffer_append_bytes(out, buffer_bytes(&webhook->key_set));
     pthread_mutex_unlock(&webhook->lock);
+    if (!is_of_file)
+        token_keys_append_set(named_vault(webhook->options.named), wall_machine_now(), out);
 }
 
 void webhook_stop(struct webhook *webhook)

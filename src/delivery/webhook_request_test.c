@@ -144,7 +144,7 @@ static void test_longest_headers(void **state)
     fclose(file);
     EVP_PKEY_free(pair);
     assert_int_equal(
-        token_issuer_create(&(struct token_issuer_options){name, path, 300}, &issuer, NULL),
+        token_issuer_create(&(struct token_issuer_options){name, path, NULL, 300}, &issuer, NULL),
         ERROR_NONE);
     unlink(path);
     assert_int_equal(signature_create(secrets, &signature, NULL), ERROR_NONE);

@@ -14,9 +14,11 @@ struct webhook_sender {
     struct webhook *webhook;
 };
 
-static struct token_issuer_options webhook_sender_tokens(const struct config *config)
+static struct token_issuer_options webhook_sender_tokens(const struct config *config,
+                                                         struct named *named)
 {
     return (struct token_issuer_options){
+        .vault = named_vault(named),
         .issuer = *config->webhook_token_issuer ? config->webhook_token_issuer : NULL,
         .keys_file = config->webhook_token_keys_file,
         .life_s = (uint32_t)(config->webhook_token_life_ms / 1000),
@@ -39,7 +41,8 @@ static enum error_code webhook_sender_start(const struct sender_options *options
                                                     .keys = config->secrets_keys,
                                                     .secrets_folder = config->secrets_folder,
                                                     .sensitive_headers = config->sensitive_headers,
-                                                    .guard = &self->guard},
+                                                    .guard = &self->guard,
+                                                    .issues_tokens = *config->webhook_token_issuer},
                             &self->named, ret_error);
     if (!code) {
         const struct webhook_options webhook_options = {
@@ -50,7 +53,7 @@ static enum error_code webhook_sender_start(const struct sender_options *options
             .secrets = config->webhook_secret,
             .guard = &self->guard,
             .ca_file = *config->webhook_ca_file ? config->webhook_ca_file : NULL,
-            .tokens = webhook_sender_tokens(config),
+            .tokens = webhook_sender_tokens(config, self->named),
             .user_agent = options->user_agent,
             .connections_max = config->webhook_connections_max,
             .connect_timeout_ms = config->webhook_connect_timeout_ms,
@@ -117,7 +120,7 @@ static enum error_code webhook_sender_reload(void *context, const struct config 
 
     if (code)
         return code;
-    const struct token_issuer_options tokens = webhook_sender_tokens(config);
+    const struct token_issuer_options tokens = webhook_sender_tokens(config, self->named);
     return webhook_reload(self->webhook, config->webhook_secret,
                           *config->webhook_ca_file ? config->webhook_ca_file : NULL, &tokens,
                           ret_error);

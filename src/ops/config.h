@@ -204,7 +204,7 @@ enum config_log_level {
     FIELD(TEXT, webhook_token_issuer, "", 0, 1000,                                                \
           "URL of this service as issuer of tokens (JWT), which webhooks then carry")             \
     FIELD(TEXT, webhook_token_keys_file, "", 0, 4000,                                             \
-          "PEM file of private keys, P-256 or RSA; the first signs tokens, all are in the JWKS")  \
+          "PEM file of private keys, P-256 or RSA; the first signs tokens; empty: own keys")      \
     FIELD(DURATION, webhook_token_life, "5m", MINUTE_MS, HOUR_MS,                                 \
           "time until a token expires; it is used for half of that")                              \
     FIELD(CHOICE, webhook_cloudevents, "off|binary", 0, 0,                                        \

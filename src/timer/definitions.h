@@ -20,11 +20,12 @@
 #include "timer/named_rows.h"
 #include "timer/tenant.h"
 
-/* X(NAME, byte in the key of a row) */
+/* X(NAME, byte in the key of a row). TOKEN_KEYS is the operator's: one, of the unnamed tenant. */
 #define DEFINITION_KIND_LIST(X) \
     X(CALENDAR, 'c')            \
     X(FLOW, 'f')                \
-    X(TARGET, 't')
+    X(TARGET, 't')              \
+    X(TOKEN_KEYS, 'k')
 
 enum definition_kind {
 #define X(name, byte) DEFINITION_##name = byte,

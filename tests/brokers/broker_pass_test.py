@@ -7,6 +7,7 @@ Method: two real daemons that share the partitions, on a real broker; clients as
     TEST_SEED=N      repeats the choices
 """
 
+import base64
 import contextlib
 import http.client
 import os
@@ -169,6 +170,25 @@ class PassTest(unittest.TestCase):
             self.assertEqual(self.ask(other, "GET", path, expected=503)["type"], "/problems/overloaded")
         harness.wait_until(lambda: other.owned() == PARTITIONS and
                            other.call("GET", "/v1/stats")[2].get("pending") == 2 * len(KEYS), READY_S, "all that is left")
+
+    # proves: token-keys-own, token-keys-rotate
+    def test_all_nodes_have_the_keys_of_tokens(self):
+        """They start together, and one makes the key; a rotation at one is known to the other, which can open the new key."""
+        with open(os.path.join(self.folder("secrets"), "keys"), "w", encoding="utf-8") as file:
+            file.write("k1=" + base64.b64encode(bytes(range(32))).decode())
+        flags = ("--webhook-token-issuer", "https://timers.example", "--secrets-keys-file", file.name)
+        nodes = self.pair(flags, flags)
+
+        def are_equal(count):
+            sets = [self.ask(node, "GET", "/.well-known/jwks.json")["keys"] for node in nodes]
+            return sets[0] == sets[1] and len(sets[0]) == count
+        harness.wait_until(lambda: are_equal(1), 60, "both show one key")
+        self.ask(nodes[1], "POST", "/v1/token-keys/rotate", {"overlap": "0s", "alg": "RS256"})
+        harness.wait_until(lambda: are_equal(2), 60, "both show two keys")
+        for node in nodes:
+            keys = self.ask(node, "GET", "/v1/token-keys")["keys"]
+            self.assertEqual([(key["alg"], key["state"]) for key in keys], [("ES256", "ends"), ("RS256", "signs")])
+            self.assertNotIn("token_keys_closed", node.output())
 
     def test_a_worker_at_the_other_node(self):
         owner, other = self.pair()

@@ -27,6 +27,7 @@ for (const type of ["error", "unhandledrejection", "securitypolicyviolation"])
 
 class PicturesTest(DashboardCase):
     keeps_secrets = True
+    flags = ("--webhook-token-issuer", "https://timers.example")
 
     def fill(self):
         """The timers of a shop: most of them in the coming day, some that fail, some that repeat."""

@@ -306,26 +306,37 @@ class OauthCrowdTest(TokensCase):
 
 
 class OidcTest(NamedCase):
+    def issue(self, *flags):
+        self.daemon.close()
+        self.daemon = self.start("--webhook-token-issuer", "https://a.example", *flags)
+
+    def check_token(self, number, audience):
+        token = self.receiver.wait(number)[2]["authorization"].removeprefix("Bearer ")
+        header, claims = (json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))) for part in token.split(".")[:2])
+        self.assertEqual((claims["aud"], claims["iss"], claims["sub"]), (audience, "https://a.example", "-"))
+        self.assertIn(header["kid"], [key["kid"] for key in self.call(200, "GET", "/.well-known/jwks.json")[1]["keys"]])
+
     # proves: named-target-oidc
     def test_a_token_of_the_daemon(self):
-        """With the audience of the definition, or the origin of its URL; without an issuer the attempt says so."""
-        self.define(auth={"kind": "oidc"})
-        self.wait_for_words(self.create(retry={"max_attempts": 1}), "webhook_token_issuer is not set")
-        self.assertEqual(self.receiver.seen, [])
-        self.daemon.close()
+        """With the audience of the definition, or the origin of its URL; by keys of a file, or those that the daemon makes.
+        Without an issuer it cannot be defined, and attempts to one that was say so."""
+        self.refuse("#/auth/kind", auth={"kind": "oidc"})
         key = os.path.join(self.secrets, "key.pem")
         subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key],
                        check=True, capture_output=True)
-        self.daemon = self.start("--webhook-token-issuer", "https://a.example", "--webhook-token-keys-file", key)
-        for number, (auth, audience) in enumerate((({"kind": "oidc"}, self.receiver.url),
-                                                   ({"kind": "oidc", "audience": "my-api"}, "my-api")), 1):
-            self.assertEqual(self.define(200, auth=auth)[1]["auth"], auth)
-            self.create()
-            token = self.receiver.wait(number)[2]["authorization"].removeprefix("Bearer ")
-            claims = token.split(".")[1]
-            claims = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
-            self.assertEqual((claims["aud"], claims["iss"], claims["sub"]), (audience, "https://a.example", "-"))
+        count = 0
+        for flags in ((), ("--webhook-token-keys-file", key)):
+            self.issue(*flags)
+            for auth, audience in (({"kind": "oidc"}, self.receiver.url), ({"kind": "oidc", "audience": "my-api"}, "my-api")):
+                self.assertEqual(self.define(200 if count else 201, auth=auth)[1]["auth"], auth)
+                self.create()
+                count += 1
+                self.check_token(count, audience)
         self.refuse("#/auth/audience", auth={"kind": "oidc", "audience": "a b"})
+        self.daemon.close()
+        self.daemon = self.start()
+        self.wait_for_words(self.create(retry={"max_attempts": 1}), "webhook_token_issuer is not set")
+        self.assertEqual(len(self.receiver.seen), count)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ tool is installed from the package index into the build folder; without the inde
 skipped and says so.
 """
 
+import base64
 import os
 import random
 import shutil
@@ -43,7 +44,10 @@ class OpenapiTest(unittest.TestCase):
             capture_output=True, text=True, check=True).stdout.splitlines()
         with open(os.path.join(data, "tokens"), "w", encoding="utf-8") as file:
             file.write(line + "\n")
-        with harness.Daemon(os.path.join(data, "timers"), "--tokens-file", os.path.join(data, "tokens")) as daemon, \
+        with open(os.path.join(data, "secrets"), "w", encoding="utf-8") as file:
+            file.write("k1=" + base64.b64encode(bytes(range(32))).decode() + "\n")
+        with harness.Daemon(os.path.join(data, "timers"), "--tokens-file", os.path.join(data, "tokens"), "--secrets-keys-file", file.name,
+                            "--webhook-token-issuer", "https://timers.example") as daemon, \
                 tempfile.TemporaryDirectory() as folder:
             harness.wait_until(daemon.is_ready, 20, "ready")
             print(f"TEST_SEED={seed}", flush=True)

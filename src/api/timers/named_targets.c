@@ -10,7 +10,7 @@
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "delivery/named.h"
-#include "delivery/seal.h"
+#include "delivery/token_keys.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
@@ -350,31 +350,53 @@ static void named_targets_answer_reseal(struct call *call)
     call_answer_json(call, 200, &body);
 }
 
+/* Finds the next definition with a secret by another key, and its form with the first one. The
+ * tenant's targets come first, then the keys of tokens, which are no tenant's. NULL after the last,
+ * or with an error. */
+static const struct definition *named_targets_find_old(struct call *call,
+                                                       const struct definitions *definitions,
+                                                       enum error_code *ret_code,
+                                                       struct error *ret_error)
+{
+    struct named_call *named = call->state;
+    struct named *targets = node_named(call->api->options.node);
+    const struct definition *keys = token_keys_row(definitions), *row;
+    bool has_changed = false;
+    size_t count;
+    const struct definition *rows =
+        definitions_of(definitions, caller_tenant(&call->caller), DEFINITION_TARGET, &count);
+
+    *ret_code = ERROR_NONE;
+    while (named->next < count + (keys != NULL)) {
+        row = named->next < count ? &rows[named->next] : keys;
+        named->next++;
+        buffer_clear(&named->value);
+        *ret_code = row == keys
+                        ? token_keys_reseal(named_vault(targets), row->value, &named->value,
+                                            &has_changed, ret_error)
+                        : named_reseal(targets, row, &named->value, &has_changed, ret_error);
+        if (*ret_code || has_changed)
+            return row;
+    }
+    return NULL;
+}
+
 /* Seals the next definition anew that has another key. */
 static void named_targets_reseal_next(struct call *call)
 {
     struct named_call *named = call->state;
     struct definitions *definitions = node_definitions(call->api->options.node);
-    const struct bytes tenant = caller_tenant(&call->caller);
-    enum error_code code = ERROR_NONE;
     struct error error = {.text = ""};
-    bool has_changed = false;
-    size_t count;
-    const struct definition *rows = definitions_of(definitions, tenant, DEFINITION_TARGET, &count),
-                            *row = NULL;
+    enum error_code code;
+    const struct definition *row = named_targets_find_old(call, definitions, &code, &error);
 
-    while (!code && !has_changed && named->next < count) {
-        row = &rows[named->next++];
-        buffer_clear(&named->value);
-        code = named_reseal(node_named(call->api->options.node), row, &named->value, &has_changed,
-                            &error);
-    }
-    if (!code && has_changed) {
+    if (row && !code) {
         memcpy(named->key, row->key.data, row->key.size);
         named->node = (struct node_hold){
             .kind = NODE_HOLD_DEFINE,
             .at = wall_now(),
-            .definition = {tenant,
+            .definition = {row == token_keys_row(definitions) ? (struct bytes){0}
+                                                              : caller_tenant(&call->caller),
                            {named->key, row->key.size},
                            buffer_bytes(&named->value),
                            {0},
@@ -388,11 +410,12 @@ static void named_targets_reseal_next(struct call *call)
                  definition_name(row).data, error.text);
         call_answer_error(call, code, text);
     }
+    const bool is_over = !row;
     definitions_leave(definitions);
-    if (!code && has_changed)
-        node_hold(call->api->options.node, &named->node);
-    else if (!code)
+    if (is_over)
         named_targets_answer_reseal(call);
+    else if (!code)
+        node_hold(call->api->options.node, &named->node);
 }
 
 void named_targets_reseal(struct call *call)
