@@ -52,9 +52,10 @@ type Hold struct {
 type Count struct {
 	Count  int `json:"count"`
 	Groups []struct {
-		State  string `json:"state,omitempty"`
-		Origin string `json:"origin,omitempty"`
-		Count  int    `json:"count"`
+		State  string  `json:"state,omitempty"`
+		Origin string  `json:"origin,omitempty"`
+		Label  *string `json:"label,omitempty"` // nil for timers without it
+		Count  int     `json:"count"`
 	} `json:"groups"`
 	Complete bool `json:"complete"`
 }
@@ -70,7 +71,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body, result any)
 	return c.send(ctx, call, result)
 }
 
-// Count counts live timers, apart by "state" and "origin" of the target.
+// Count counts live timers, apart by "state", "origin" of the target, and the value of a label: "label:team".
 func (c *Client) Count(ctx context.Context, by ...string) (*Count, error) {
 	count := new(Count)
 	path := "/v1/timers/count"

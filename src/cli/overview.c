@@ -54,6 +54,14 @@ static const char *overview_state_of_node(struct bytes row)
     return is_stopping || is_drained ? "drained" : "dead";
 }
 
+/* Appends a value; a dash for null, such as the label of timers without it. */
+static void overview_append_member(struct bytes row, const char *name, struct buffer *text)
+{
+    const struct bytes value = cli_member(row, name);
+
+    cli_append_value(text, bytes_equal(value, BYTES("null")) ? BYTES("-") : value);
+}
+
 static void overview_add_row(struct screen_table *table, struct bytes row,
                              const struct overview_column *columns, size_t count)
 {
@@ -67,7 +75,7 @@ static void overview_add_row(struct screen_table *table, struct bytes row,
         else if (strcmp(columns[i].name, "alive") == 0)
             buffer_append_text(&text, overview_state_of_node(row));
         else
-            cli_append_value(&text, cli_member(row, columns[i].name));
+            overview_append_member(row, columns[i].name, &text);
         screen_table_add(table, overview_colour(columns[i].name, buffer_bytes(&text)),
                          buffer_bytes(&text));
     }
@@ -185,10 +193,24 @@ static enum cli_exit overview_act(struct cli *cli, const char *place, const char
 static void overview_show_count(struct cli *cli, struct bytes answer)
 {
     static const struct overview_column groups[] = {
-        {"STATE", "state"}, {"ORIGIN", "origin"}, {"COUNT", "count"}};
+        {"STATE", "state"}, {"ORIGIN", "origin"}, {"LABEL", "label"}, {"COUNT", "count"}};
+    const char *by = cli_flag(cli, CLI_FLAG_BY);
+    struct overview_column shown[4];
+    size_t count = 0;
 
-    if (cli_flag(cli, CLI_FLAG_BY))
-        overview_show(cli, answer, "groups", groups, sizeof(groups) / sizeof(*groups));
+    for (size_t i = 0; i < 3; i++) {
+        bool is_wanted = false;
+        for (struct bytes rest = bytes_of(by ? by : ""); rest.size && !is_wanted;)
+            is_wanted = bytes_has_prefix(bytes_cut(&rest, ','), bytes_of(groups[i].name));
+        if (is_wanted)
+            shown[count++] = groups[i];
+    }
+    shown[count++] = groups[3];
+    if (by)
+        overview_show(cli, answer, "groups", shown, count);
+    const uint64_t others = cli_number(cli_member(answer, "others"), 0);
+    if (by && others)
+        buffer_printf(&cli->out, "%llu in no group\n", (unsigned long long)others);
     cli_append_value(&cli->out, cli_member(answer, "count"));
     buffer_append_text(&cli->out, cli_is_true(cli_member(answer, "complete"))
                                       ? " live timers\n"

@@ -26,7 +26,8 @@ static bool labels_is_text(const struct json_string *string, struct bytes text)
            bytes_equal((struct bytes){decoded, size}, text);
 }
 
-bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
+bool labels_find(struct bytes labels, struct bytes name, char ret_value[LABEL_SIZE_MAX],
+                 size_t *ret_size)
 {
     struct json_reader reader;
 
@@ -35,8 +36,17 @@ bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
     struct json_string its_name, its_value;
     while (labels_next(&reader, &its_name, &its_value))
         if (labels_is_text(&its_name, name))
-            return labels_is_text(&its_value, value);
+            return json_string_decode(&its_value, ret_value, LABEL_SIZE_MAX, ret_size);
     return false;
+}
+
+bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
+{
+    char found[LABEL_SIZE_MAX];
+    size_t size;
+
+    return labels_find(labels, name, found, &size) &&
+           bytes_equal((struct bytes){found, size}, value);
 }
 
 /* Like labels_have, for a name and a value that are written as in stored labels, not decoded. */

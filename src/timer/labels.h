@@ -13,6 +13,10 @@
 /* Maximum size of the name and of the value of a label, in bytes. */
 #define LABEL_SIZE_MAX 256
 
+/* Finds the label with this name, which is a decoded text. Returns false if there is none. */
+bool labels_find(struct bytes labels, struct bytes name, char ret_value[LABEL_SIZE_MAX],
+                 size_t *ret_size);
+
 /* True if there is a label with this name and value, which are decoded texts. */
 bool labels_have(struct bytes labels, struct bytes name, struct bytes value);
 

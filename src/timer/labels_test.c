@@ -26,6 +26,25 @@ static void test_have(void **state)
     assert_false(labels_have((struct bytes){0}, BYTES("a"), BYTES("")));
 }
 
+/* proves: count-label */
+static void test_find(void **state)
+{
+    const struct bytes labels = BYTES("{\"a\":\"x\\ny\",\"b\":\"\",\"\\u00e4\":\"1\"}");
+    char value[LABEL_SIZE_MAX];
+    size_t size = 9;
+
+    (void)state;
+    assert_true(labels_find(labels, BYTES("a"), value, &size));
+    assert_int_equal(size, 3);
+    assert_memory_equal(value, "x\ny", 3);
+    assert_true(labels_find(labels, BYTES("b"), value, &size));
+    assert_int_equal(size, 0);
+    assert_true(labels_find(labels, BYTES("\xc3\xa4"), value, &size));
+    assert_int_equal(size, 1);
+    assert_false(labels_find(labels, BYTES("1"), value, &size));
+    assert_false(labels_find((struct bytes){0}, BYTES("a"), value, &size));
+}
+
 static void test_have_all(void **state)
 {
     struct bytes labels = BYTES("{\"a\":\"1\",\"b\":\"\",\"c\":\"x\\ny\"}");
@@ -45,6 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_have),
+        cmocka_unit_test(test_find),
         cmocka_unit_test(test_have_all),
     };
 

@@ -207,6 +207,31 @@ class DashboardTest(DashboardCase):
         self.see("document.body.innerText.includes('asks for a token')", "the question")
 
     # proves: dashboard
+    # proves: dashboard, count-label
+    def test_counts(self):
+        """Live timers by origin or by the value of a label, whose row leads to the list of these timers."""
+        self.fill()
+        self.browser.open(f"{self.url}#/timers")
+        self.see("document.querySelector('details.counts')", "the counts, folded")
+        self.browser.run("document.querySelector('details.counts').open = true")
+        self.see("document.querySelector('details.counts').innerText.includes('https://shop1.example')", "origins")
+        self.shoot("counts")
+        self.type("count_label", "team")
+        self.press("Count")
+        cells = "[...document.querySelectorAll('details.counts tbody tr')].map((row) => [...row.cells].map((c) => c.innerText))"
+        self.see(f"{cells}.length === 3 && {cells}.some((row) => row[0] === 'checkout')", "teams")
+        rows = self.browser.run(cells)
+        self.assertEqual(sorted(rows[:2]), [["billing", "500", "\u2013", "\u2013", "\u2013", "500"],
+                                            ["checkout", "500", "\u2013", "\u2013", "\u2013", "500"]])
+        self.assertEqual(rows[2][0], "without team")
+        self.shoot("counts-label")
+        self.browser.run("[...document.querySelectorAll('details.counts tbody a')].find((a) => a.innerText === 'billing').click()")
+        self.see("location.hash === '#/timers?label=team%3Abilling' && document.querySelectorAll('tbody tr').length >= 50", "its timers")
+        self.browser.run("document.querySelector('details.counts').open = true")
+        self.type("count_label", HOSTILE)
+        self.press("Count")
+        self.see(f"{cells}.some((row) => row[0] === {json.dumps(HOSTILE)})", "a name that is text")
+
     def test_several_targets(self):
         """Goal: the page of a timer shows how each of its targets stands, and leads to the one that failed."""
         timer = self.call(201, "POST", "/v1/timers", {"after": 0, "targets": ["queue:later", self.receiver.url("/gone")]})[1]

@@ -48,10 +48,57 @@ class CountTest(daemon_case.DaemonCase):
         self.assertEqual(answer, {"count": 21, "groups": [], "others": 21, "complete": True})
         self.assertEqual(leased["state"], "scheduled")
 
+    # proves: count-label
+    def test_live_timers_by_label(self):
+        """Of all partitions, with values of any text, none, and of timers without the label; also by state and origin."""
+        for n, labels in enumerate([{"team": "a"}] * 3 + [{"team": "b c,\u00e4\n"}] * 2 + [{"team": "", "x": "a"}, {}, {"teams": "a"}]):
+            self.create(target=f"queue:q{n % 2}", after="1d", labels=labels)
+        over = self.create(target="queue:q0", after="1d", labels={"team": "over"})
+        self.call(200, "DELETE", f"/v1/timers/{over['id']}")
+        paused = self.create(target="queue:q0", after="1d", labels={"team": "a"})
+        self.call(200, "POST", f"/v1/timers/{paused['id']}/pause", {})
+        count = lambda by: self.call(200, "GET", f"/v1/timers/count?by={by}")[1]
+        by_team = [{"label": "a", "count": 4}, {"label": "b c,\u00e4\n", "count": 2}, {"label": None, "count": 2}, {"label": "", "count": 1}]
+        answer = {"count": 9, "groups": by_team, "others": 0, "complete": True}
+        self.assertEqual(count("label:team"), answer)
+        self.assertIn({"state": "paused", "label": "a", "count": 1}, count("state,label:team")["groups"])
+        groups = count("label:team,origin")["groups"]
+        self.assertEqual(groups[0], {"origin": "queue:q0", "label": "a", "count": 3})
+        self.assertEqual(sum(group["count"] for group in groups), 9)
+        self.restart()
+        self.assertEqual(count("label:team"), answer)
+        self.assertEqual(count("label:nobody")["groups"], [{"label": None, "count": 9}])
+
+    # proves: dead-groups-max, count-label
+    def test_at_most_a_thousand_groups(self):
+        """The rest are counted together, so that labels with a value for each timer need no more memory."""
+        lines = "\n".join(json.dumps({"after": "1d", "target": "queue:q", "labels": {"n": str(n)}}) for n in range(1005))
+        self.call(200, "POST", "/v1/timers/batch", lines.encode(), {"Content-Type": "application/x-ndjson"})
+        answer = self.call(200, "GET", "/v1/timers/count?by=label:n")[1]
+        self.assertEqual((answer["count"], len(answer["groups"]), answer["others"], answer["complete"]), (1005, 1000, 5, True))
+
+    # proves: count-label, count-rows
+    def test_at_most_a_million_timers_are_read(self):
+        """A count by label says when there are more; one by state counts all."""
+        line = json.dumps({"after": "1d", "target": "queue:q"}) + "\n"
+        headers = {"Content-Type": "application/x-ndjson", "Prefer": "return=minimal"}
+        for more, is_complete in ((950000, True), (49000, True), (5000, False)):
+            for size in [50000] * (more // 50000) + [more % 50000]:
+                self.call(200, "POST", "/v1/timers/batch", line * size, headers)
+            made = self.call(200, "GET", "/v1/timers/count")[1]["count"]
+            answer = self.call(200, "GET", "/v1/timers/count?by=label:team")[1]
+            self.assertEqual((answer["complete"], answer["others"]), (is_complete, 0))
+            self.assertEqual(answer["groups"], [{"label": None, "count": answer["count"]}])
+            if is_complete:
+                self.assertEqual(answer["count"], made)
+            else:
+                self.assertTrue(1000000 <= answer["count"] < made, answer)
+
     # proves: count, query-wrong
     def test_only_known_fields(self):
         """Each once."""
-        for query in ("by=", "by=state,state", "by=target", "by=state,", "of=state", "by=state&by=origin"):
+        for query in ("by=", "by=state,state", "by=target", "by=state,", "of=state", "by=state&by=origin", "by=label", "by=label:",
+                      "by=label:a,label:b", "by=label:a,", "by=,state"):
             self.call(422, "GET", f"/v1/timers/count?{query}")
 
 

@@ -371,8 +371,8 @@ export class Client {
     return this.#json("POST", "/v1/timers/resume", selection);
   }
 
-  /** How many timers live, apart by the state and the origin of the target. */
-  count(by: ("state" | "origin")[] = []): Promise<Count> {
+  /** How many timers live, apart by the state, the origin of the target, and the value of a label: "label:team". */
+  count(by: ("state" | "origin" | `label:${string}`)[] = []): Promise<Count> {
     return this.#send({method: "GET", path: "/v1/timers/count", query: by.length ? [["by", by.join(",")]] : []});
   }
 

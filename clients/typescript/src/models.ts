@@ -232,7 +232,7 @@ export interface Target {
 /** Live timers; `complete`: all of them have been read. */
 export interface Count {
   count: number;
-  groups: {state?: State; origin?: string; count: number}[];
+  groups: {state?: State; origin?: string; label?: string | null; count: number}[];
   complete: boolean;
 }
 

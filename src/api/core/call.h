@@ -39,6 +39,7 @@ struct call {
         *answer_share;                  /* shares that count them; NULL if nothing is counted */
     void *state;                        /* for the route */
     struct list_job *list;              /* list that is being read; or NULL */
+    struct timer_walk *walk;            /* walk over timers that is under way; or NULL */
     struct list held_link;              /* in api.held if it is long-lived; otherwise alone */
     void (*recheck)(struct call *call); /* set by call_hold */
     void (*resume)(struct call *call);  /* continuation set by call_resume; or NULL */

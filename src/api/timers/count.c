@@ -2,6 +2,7 @@
  * count.c - counts the live timers of the caller, by state, by target origin, or by both.
  *
  * Each partition tells its counts by state and origin (engine/live.h); they are summed up here.
+ * Nothing counts labels: count_labels.c reads the timers.
  */
 #include "api/timers/timers.h"
 
@@ -11,23 +12,37 @@
 
 #include <stdlib.h>
 
-/* What is counted apart. */
-struct count_by {
-    bool state, origin;
-};
-
 static const char *const count_parameters[] = {"by"};
+
+/* Takes one word of `by`. Returns false if it is none, or was there before. */
+static bool count_take_word(struct count_by *by, struct bytes word)
+{
+    const struct bytes label = BYTES("label:");
+    bool *const flag = bytes_equal(word, BYTES("state"))    ? &by->state
+                       : bytes_equal(word, BYTES("origin")) ? &by->origin
+                                                            : NULL;
+
+    if (flag) {
+        const bool is_new = !*flag;
+
+        *flag = true;
+        return is_new;
+    }
+    if (!bytes_has_prefix(word, label) || word.size == label.size || by->label.data)
+        return false;
+    by->label = (struct bytes){word.data + label.size, word.size - label.size};
+    return true;
+}
 
 static void count_take(void *context, size_t index, struct bytes value, struct problem *problem)
 {
-    struct count_by *by = context;
-    const bool is_both =
-        bytes_equal(value, BYTES("state,origin")) || bytes_equal(value, BYTES("origin,state"));
+    bool is_right = value.size > 0 && value.data[value.size - 1] != ',';
 
-    by->state = is_both || bytes_equal(value, BYTES("state"));
-    by->origin = is_both || bytes_equal(value, BYTES("origin"));
-    if (!by->state && !by->origin)
-        query_fault(problem, count_parameters[index], "It must be state, origin or state,origin");
+    while (is_right && value.size)
+        is_right = count_take_word(context, bytes_cut(&value, ','));
+    if (!is_right)
+        query_fault(problem, count_parameters[index],
+                    "It must be state, origin, label:NAME, or some of them with commas between");
 }
 
 /* ---- the answer ---- */
@@ -121,6 +136,17 @@ void timers_count(struct call *call)
         call_answer_error(call, ERROR_NO_MEMORY, "");
     else if (!call_read_query(call, &form, by))
         free(by);
-    else
+    else if (by->label.data) {
+        count_labels(call, by);
+        free(by);
+    } else
         tally_ask(call, SURVEY_LIVE, (struct bytes){0}, 0, by, count_finish);
+}
+
+void timers_count_closed(struct call *call)
+{
+    if (call->walk)
+        count_labels_closed(call);
+    else
+        tally_closed(call);
 }

@@ -100,6 +100,21 @@ size_t batch_body(struct call *call, struct bytes chunk);
 
 bool events_streamed(struct call *call, bool is_idle, struct buffer *out);
 
+/* ---- count.c, count_labels.c: how many timers live ---- */
+
+#define COUNT_GROUPS_MAX 1000    /* maximum of groups with a label; the rest are counted together */
+#define COUNT_ROWS_MAX   1000000 /* maximum of rows that a count by label reads */
+
+/* What is counted apart. */
+struct count_by {
+    bool state, origin;
+    struct bytes label; /* name of a label, in the room of the query; data is NULL for none */
+};
+
+/* Counts with a label, and answers. */
+void count_labels(struct call *call, const struct count_by *by);
+void count_labels_closed(struct call *call);
+
 /* ---- forecast.c: how many timers are due in each second or minute to come ---- */
 
 enum {

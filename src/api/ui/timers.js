@@ -2,6 +2,7 @@
 
 import {curlOf, get, mayChange, query} from "./api.js";
 import {labelsOf, targetOf} from "./change.js";
+import {counts as countsOf} from "./counts.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
 import {action, chip, curl, field, folded, form, h, idOf, keyOf, number, sorter, table, tell, when} from "./parts.js";
@@ -133,7 +134,7 @@ export async function timers(context) {
     if (picking) picking.shown();
   }
   content.append(...folded(searchOf(parameters, given), Object.keys(given).filter((name) => name !== "state").length),
-    h("div", {class: "above"}, states, chooser.button), steps.place, list.place, picking ? picking.bar : "",
+    h("div", {class: "above"}, states, chooser.button), countsOf(liveStates, signal), steps.place, list.place, picking ? picking.bar : "",
     curl(curlOf("GET", `/v1/timers${query(given)}`)));
   patch(states, statesOf(given));
   if (parameters.has("search")) content.querySelector("form[role=search] input").focus(); // by a key, from another section

@@ -26,6 +26,7 @@
     X(ui_chart_js, "chart.js", UI_SCRIPT)                   \
     X(ui_cluster_js, "cluster.js", UI_SCRIPT)               \
     X(ui_coming_js, "coming.js", UI_SCRIPT)                 \
+    X(ui_counts_js, "counts.js", UI_SCRIPT)                 \
     X(ui_create_js, "create.js", UI_SCRIPT)                 \
     X(ui_dead_js, "dead.js", UI_SCRIPT)                     \
     X(ui_deliveries_js, "deliveries.js", UI_SCRIPT)         \

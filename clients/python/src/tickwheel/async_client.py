@@ -216,7 +216,7 @@ class AsyncClient:
         return await self._send(_calls.many("resume", {"ids": ids, "keys": keys, "labels": labels, "watch": watch}))
 
     async def count(self, *, by: Iterable[str] = ()) -> Json:
-        """How many timers live, apart by `state` and `origin` of the target."""
+        """How many timers live, apart by `state`, `origin` of the target, and the value of a label: `label:team`."""
         by = ",".join(by)
         return await self._send(_calls.ask("GET", "/v1/timers/count", query=[("by", by)] if by else []))
 

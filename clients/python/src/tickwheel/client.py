@@ -212,7 +212,7 @@ class Client:
         return self._send(_calls.many("resume", {"ids": ids, "keys": keys, "labels": labels, "watch": watch}))
 
     def count(self, *, by: Iterable[str] = ()) -> Json:
-        """How many timers live, apart by `state` and `origin` of the target."""
+        """How many timers live, apart by `state`, `origin` of the target, and the value of a label: `label:team`."""
         by = ",".join(by)
         return self._send(_calls.ask("GET", "/v1/timers/count", query=[("by", by)] if by else []))
 

@@ -54,7 +54,7 @@ public final class Answers {
     public record Targets(List<Target> targets, boolean complete) {
     }
 
-    public record Group(String state, String origin, long count) {
+    public record Group(String state, String origin, String label, long count) {
     }
 
     /** Live timers; complete: all of them have been read. */

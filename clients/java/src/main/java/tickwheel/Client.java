@@ -455,7 +455,7 @@ public final class Client {
         return many("resume", selection.fields());
     }
 
-    /** How many timers live, apart by "state" and "origin" of the target. */
+    /** How many timers live, apart by "state", "origin" of the target, and the value of a label: "label:team". */
     public Answers.Count count(String... by) {
         String query = by.length == 0 ? "" : "?by=" + encode(String.join(",", by));
         return transport.value(new Call("GET", "/v1/timers/count" + query), Answers.Count.class);
