@@ -1,5 +1,6 @@
 /*
- * definitions.h - what tenants define by name for their timers: named targets, calendars, flows.
+ * definitions.h - what tenants define by name for their timers: named targets, calendars, flows;
+ * and who keeps one of these, or the pause of a queue, in files (api/timers/owners.c).
  *
  *     row = definitions_find(definitions, tenant, DEFINITION_TARGET, BYTES("billing"));
  *     code = definitions_put(definitions, &definition, &next);     a table with that row
@@ -25,7 +26,11 @@
     X(CALENDAR, 'c')            \
     X(FLOW, 'f')                \
     X(TARGET, 't')              \
-    X(TOKEN_KEYS, 'k')
+    X(TOKEN_KEYS, 'k')          \
+    X(OWNED_CALENDAR, 'C')      \
+    X(OWNED_FLOW, 'F')          \
+    X(OWNED_QUEUE, 'Q')         \
+    X(OWNED_TARGET, 'T')
 
 enum definition_kind {
 #define X(name, byte) DEFINITION_##name = byte,

@@ -152,6 +152,8 @@ static void flows_changed(struct call *call)
         timer_json_put_flow(&flow, &body);
     else
         json_put_string(&body, "key", call->parameter);
+    if (flows->node.kind == NODE_HOLD_DEFINE)
+        json_put_number(&body, "version", flows->node.version);
     json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }

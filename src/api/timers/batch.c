@@ -58,6 +58,8 @@ struct batch {
     struct tenant_pot_share *share, *answer_share; /* shares of batches, and of answers or NULL */
     struct batch_totals totals;
     uint64_t line_count, body_bytes, bytes_max, answer_bytes_max;
+    bool is_dry; /* lines are only read, and answered with the timers that they would be */
+    struct timer_json_view view; /* how these are shown */
     bool is_ended; /* the upload has ended: from here on the request sleeps unless it is answered */
     bool is_over;  /* a limit is reached: the rest is not read */
 };
@@ -209,19 +211,40 @@ static struct batch_chunk *batch_chunk_to_fill(struct batch *batch)
     return batch->filling;
 }
 
+static void batch_add_problem(struct batch *batch, uint64_t number, const struct problem *problem)
+{
+    struct batch_chunk *chunk = batch->is_dry ? NULL : batch_chunk_to_fill(batch);
+
+    if (chunk) {
+        batch_chunk_add_problem(chunk, number, problem);
+    } else if (batch->is_dry) {
+        batch_problem_format(problem, number, &batch->out);
+        batch->totals.failed++;
+    } else {
+        batch->out.failed = batch->is_over = true;
+    }
+}
+
 /* Appends the last line of the answer: nothing after line `number` is read. */
 static void batch_end_early(struct batch *batch, enum error_code code, uint64_t number,
                             const char *detail)
 {
-    struct batch_chunk *chunk = batch_chunk_to_fill(batch);
+    struct problem problem;
 
     batch->is_over = true;
-    struct problem problem;
     problem_set(&problem, code, "", "%s; this line and all behind it are not read", detail);
-    if (chunk)
-        batch_chunk_add_problem(chunk, number, &problem);
-    else
-        batch->out.failed = true;
+    batch_add_problem(batch, number, &problem);
+}
+
+/* Answers with the timer that the line would make, which has no id and no version yet. */
+static void batch_show_timer(struct batch *batch, struct timer *timer)
+{
+    timer_json_format(timer, &batch->view, &batch->out);
+    buffer_append_text(&batch->out, "\n");
+    timer_free(timer);
+    batch->answer_share = tenant_pot_force(&batch->api->answers, caller_key(&batch->caller),
+                                           batch->out.size - batch->answers_counted);
+    batch->answers_counted = batch->out.size;
 }
 
 static void batch_take_line(struct batch *batch, enum lines_result result, struct bytes line,
@@ -229,7 +252,7 @@ static void batch_take_line(struct batch *batch, enum lines_result result, struc
 {
     const struct config *config = batch->api->options.config;
     uint64_t number = lines_number(&batch->lines);
-    struct batch_chunk *chunk = batch_chunk_to_fill(batch);
+    struct batch_chunk *chunk = batch->is_dry ? NULL : batch_chunk_to_fill(batch);
     struct problem problem;
     struct timer *timer;
 
@@ -242,19 +265,21 @@ static void batch_take_line(struct batch *batch, enum lines_result result, struc
         batch_end_early(batch, ERROR_OVERLOADED, number, "There is no memory left for the answer");
     } else if (access_recheck(batch->api->access, &batch->caller)) {
         batch_end_early(batch, ERROR_UNAUTHENTICATED, number, "The token is not valid any more");
-    } else if (!chunk) {
+    } else if (!chunk && !batch->is_dry) {
         batch->out.failed = batch->is_over = true;
     } else if (result != LINES_LINE) {
         problem_set(&problem, result == LINES_TOO_LONG ? ERROR_TOO_LARGE : ERROR_NO_MEMORY, "",
                     "%s", result == LINES_TOO_LONG ? "The line is too long" : "");
-        batch_chunk_add_problem(chunk, number, &problem);
+        batch_add_problem(batch, number, &problem);
     } else if (batch->parse(line, &batch->limits, now, &timer, &problem)) {
-        batch_chunk_add_problem(chunk, number, &problem);
+        batch_add_problem(batch, number, &problem);
     } else if (access_spend(batch->api->access, &batch->caller, instant_now())) {
         timer_free(timer);
         problem_set(&problem, ERROR_RATE_EXCEEDED, "", "The limit is %u requests per second",
                     (unsigned)batch->caller.limits.rate);
-        batch_chunk_add_problem(chunk, number, &problem);
+        batch_add_problem(batch, number, &problem);
+    } else if (batch->is_dry) {
+        batch_show_timer(batch, timer);
     } else {
         batch_chunk_add_timer(chunk, number, timer);
     }
@@ -269,25 +294,29 @@ static enum batch_style batch_style_of(struct call *call)
     return http_prefers(prefer, "return", "minimal") ? BATCH_MINIMAL : BATCH_FULL;
 }
 
-static const char *const batch_parameters[] = {"restore"};
+enum { BATCH_RESTORE, BATCH_DRY_RUN, BATCH_PARAMETERS };
+
+static const char *const batch_parameters[] = {"restore", "dry_run"};
 
 static void batch_take_parameter(void *context, size_t index, struct bytes value,
                                  struct problem *problem)
 {
-    bool *restores = context;
+    bool *given = context;
 
-    *restores = bytes_equal(value, BYTES("true"));
-    if (!*restores)
+    given[index] = bytes_equal(value, BYTES("true"));
+    if (!given[index])
         query_fault(problem, batch_parameters[index], "It must be true");
+    else if (given[BATCH_RESTORE] && given[BATCH_DRY_RUN])
+        query_fault(problem, batch_parameters[index], "`restore` does not go with `dry_run`");
 }
 
 /* False: answered. */
-static bool batch_read_query(struct call *call, bool *ret_restores)
+static bool batch_read_query(struct call *call, bool ret_given[BATCH_PARAMETERS])
 {
-    static const struct query_form form = {batch_parameters, 1, .parameters_max = 8,
+    static const struct query_form form = {batch_parameters, BATCH_PARAMETERS, .parameters_max = 8,
                                            .take = batch_take_parameter};
 
-    return call_read_query(call, &form, ret_restores);
+    return call_read_query(call, &form, ret_given);
 }
 
 void batch_begin(struct call *call)
@@ -296,9 +325,8 @@ void batch_begin(struct call *call)
     const uint64_t bytes_max =
         caller_limit(config->batch_bytes_max, call->caller.limits.batch_bytes_max);
 
-    bool restores = false;
-    if (!batch_read_query(call, &restores) ||
-        call_refuses_type(call, NDJSON, "application/jsonl") ||
+    bool given[BATCH_PARAMETERS] = {false};
+    if (!batch_read_query(call, given) || call_refuses_type(call, NDJSON, "application/jsonl") ||
         call_refuses_length(call, bytes_max))
         return;
     struct batch *batch = calloc(1, sizeof(*batch));
@@ -327,8 +355,10 @@ void batch_begin(struct call *call)
     batch->limits.tenant = caller_tenant(&batch->caller);
     batch->parent = call->trace;
     batch->limits.trace = call_trace(call, batch->trace);
-    batch->style = batch_style_of(call);
-    batch->parse = restores ? timer_json_parse_restore : timer_json_parse_create;
+    batch->is_dry = given[BATCH_DRY_RUN];
+    batch->view = call_view(call);
+    batch->style = batch->is_dry ? BATCH_FULL : batch_style_of(call);
+    batch->parse = given[BATCH_RESTORE] ? timer_json_parse_restore : timer_json_parse_create;
     batch->answer_bytes_max = (uint64_t)config->batch_lines_max * 64;
     if (batch->answer_bytes_max < ANSWER_BYTES_MIN)
         batch->answer_bytes_max = ANSWER_BYTES_MIN;

@@ -19,13 +19,16 @@
 
 /* ---- showing ---- */
 
+/* `version` is that of a change that was just made; 0 shows that of the definition. */
 static void calendars_put_head(const struct calendars_row *row, const struct definition *definition,
-                               struct buffer *body)
+                               uint64_t version, struct buffer *body)
 {
     json_put_string(body, "name", row->name);
     json_put_text(body, "scope", row->is_shared ? "all" : "tenant");
-    if (definition && !row->is_shared)
+    if (definition && !row->is_shared) {
+        json_put_number(body, "version", version ? version : definition->version);
         rfc3339_put(body, "since", definition->since);
+    }
 }
 
 /* Lists the spans that end today or later, as "2026-12-24" or "2026-12-24/2027-01-01". */
@@ -65,7 +68,7 @@ static const struct definition *calendars_definition(const struct definitions *d
 }
 
 /* Answers with the calendar of this name that the tenant's schedules use. */
-static void calendars_answer(struct call *call)
+static void calendars_answer(struct call *call, uint64_t version)
 {
     struct calendars *calendars = node_calendars(call->api->options.node);
     struct definitions *definitions = node_definitions(call->api->options.node);
@@ -79,7 +82,8 @@ static void calendars_answer(struct call *call)
 
         buffer_init(&body);
         json_open(&body, NULL, '{');
-        calendars_put_head(row, calendars_definition(definitions, call, call->parameter), &body);
+        calendars_put_head(row, calendars_definition(definitions, call, call->parameter), version,
+                           &body);
         calendars_put_days(row->days, call_wall_coming(call), &body);
         json_close(&body, '}');
         call_answer_json(call, 200, &body);
@@ -90,7 +94,7 @@ static void calendars_answer(struct call *call)
 
 void calendars_get(struct call *call)
 {
-    calendars_answer(call);
+    calendars_answer(call, 0);
 }
 
 void calendars_list(struct call *call)
@@ -110,7 +114,7 @@ void calendars_list(struct call *call)
         if (calendars_find(calendars, tenant, row->name) != row)
             continue;
         json_open(&body, NULL, '{');
-        calendars_put_head(row, calendars_definition(definitions, call, row->name), &body);
+        calendars_put_head(row, calendars_definition(definitions, call, row->name), 0, &body);
         json_close(&body, '}');
     }
     json_close(&body, ']');
@@ -149,7 +153,7 @@ static void calendars_changed(struct call *call)
     else if (code)
         call_answer_error(call, code, change->node.error.text);
     else if (change->node.kind == NODE_HOLD_DEFINE)
-        calendars_answer(call);
+        calendars_answer(call, change->node.version);
     else
         calendars_answer_deleted(call);
 }
