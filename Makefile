@@ -15,6 +15,7 @@ STEPS ?= 200
 SECONDS ?= 60
 SHORT_ROWS = kill stop freeze once
 ROWS ?= $(patsubst tests/cluster/long/%_test.py,%,$(wildcard tests/cluster/long/*_test.py))
+LOG ?= postgres
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
@@ -30,11 +31,11 @@ run: build ## install missing packages, build, and start tickwheeld on 127.0.0.1
 	@exec build/release/bin/tickwheeld --banner --data-folder "$(DATA)" \
 		--webhook-allow "127.0.0.0/8,::1/128" $(FLAGS)
 
-cluster: ## three Kafka brokers and three nodes on this machine, to try a cluster: create, kill, add, drain
-	@scripts/install-deps kafka
-	@tests/brokers/kafka/fetch
+cluster: ## two nodes and PostgreSQL on this machine, to try a cluster: create, kill, add, drain; LOG=kafka for three and Kafka
+	@scripts/install-deps $(LOG)
+	@[ $(LOG) != kafka ] || tests/brokers/kafka/fetch
 	@$(MAKE) --no-print-directory build
-	@exec scripts/cluster $(FLAGS)
+	@exec scripts/cluster --log $(LOG) $(FLAGS)
 
 example: ## a million reservations, held, paid and expired; COUNT=10000 HOLD=5s for less
 	@examples/reservation/run --count $(COUNT) --hold $(HOLD) $(FLAGS)

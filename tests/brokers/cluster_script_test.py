@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: who runs `make cluster` has three nodes, and loses nothing when a node and a broker are killed and a node is added
-as the text says; at the end no process and no folder is left.
+"""Goal: who runs `make cluster` has its nodes, and loses nothing when a node, and of Kafka a broker, is killed and a node is
+added as the text says; at the end no process and no folder is left.
 
 Method: scripts/cluster on free ports; what it prints is run.
 """
@@ -17,6 +17,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
 import kafka_cluster
+import postgres_servers
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -39,13 +40,19 @@ def children(pid):
         return [int(child) for child in file.read().split()]
 
 
-class ClusterScriptTest(unittest.TestCase):
+class ClusterScript:
+    """On one kind of log."""
+
+    log, nodes, server, servers, begins, missing = None, 0, None, 0, None, None
+
     def setUp(self):
+        if why := self.missing():
+            self.skipTest(why)
         with tempfile.NamedTemporaryFile(prefix="tickwheel-cluster-script-", delete=False) as output:
             self.output = output.name
             self.addCleanup(os.unlink, self.output)
             self.script = subprocess.Popen(
-                [os.path.join(ROOT, "scripts", "cluster"), "--port", "0"], cwd=ROOT, stdin=subprocess.DEVNULL,
+                [os.path.join(ROOT, "scripts", "cluster"), "--log", self.log, "--port", "0"], cwd=ROOT, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=output, start_new_session=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
         self.addCleanup(self.stop)
 
@@ -60,7 +67,7 @@ class ClusterScriptTest(unittest.TestCase):
 
     def commands(self):
         """What the text says to type."""
-        harness.wait_until(lambda: "Ctrl-C" in self.printed() or self.script.poll() is not None, 400, "three nodes")
+        harness.wait_until(lambda: "Ctrl-C" in self.printed() or self.script.poll() is not None, 400, "all nodes")
         text = self.printed()
         self.assertIn("Ctrl-C", text)
         lines = re.sub(r"\\\n *", "", text).splitlines()
@@ -82,24 +89,25 @@ class ClusterScriptTest(unittest.TestCase):
         return node
 
     def test_what_it_prints(self):
-        (create, show, kill, show_second, kill_broker, join, drain), text = self.commands()
+        (create, show, kill, show_second, of_server, join, drain), text = self.commands()
         nodes = re.findall(r"(?m)^node (\d) +(http://127\.0\.0\.1:\d+) +pid (\d+) +dashboard \2/ui$", text)
-        brokers = re.findall(r"(?m)^broker (\d) +127\.0\.0\.1:(\d+) +pid (\d+)$", text)
-        self.assertEqual(([number for number, *_ in nodes], [number for number, *_ in brokers]), (["1", "2", "3"],) * 2)
-        pids = [int(pid) for *_, pid in nodes + brokers]
+        servers = re.findall(rf"(?m)^{self.server} .*127\.0\.0\.1:\d+.* pid (\d+)$", text)
+        numbers = [str(number) for number in range(1, self.nodes + 1)]
+        self.assertEqual(([number for number, *_ in nodes], len(servers)), (numbers, self.servers))
+        pids = [int(node[2]) for node in nodes] + [int(pid) for pid in servers]
         self.assertTrue(all(map(is_running, pids)))
         self.assertRegex(drain, r" cluster drain 2 --url http://127\.0\.0\.1:\d+$")
         self.assertIn("201 Created", shell(create))
-        harness.wait_until(lambda: self.is_owned_by(show, "1", "2", "3"), 60, "three owners")
+        harness.wait_until(lambda: self.is_owned_by(show, *numbers), 60, "all nodes own")
         far = create.replace("curl -i", "curl -s").replace('"3s"', '"1h"')
         ids = [json.loads(shell(far))["id"] for _ in range(12)]
         self.assertEqual(shell(kill + " && echo killed"), "killed\n")
-        harness.wait_until(lambda: self.is_owned_by(show_second, "2", "3"), 120, "owners of all partitions")
-        self.assertEqual(shell(kill_broker + " && echo killed"), "killed\n")
-        fourth = self.join(join)
-        harness.wait_until(lambda: self.is_owned_by(show_second, "2", "3", "4"), 180, "partitions of the new node")
+        harness.wait_until(lambda: self.is_owned_by(show_second, *numbers[1:]), 120, "owners of all partitions")
+        self.assertTrue(shell(of_server + " && echo done").endswith("done\n"))
+        joined, more = self.join(join), str(self.nodes + 1)
+        harness.wait_until(lambda: self.is_owned_by(show_second, *numbers[1:], more), 180, "partitions of the new node")
         self.assertEqual(shell(drain + " && echo drained")[-8:], "drained\n")
-        harness.wait_until(lambda: self.is_owned_by(show_second, "3", "4"), 180, "the drained node owns nothing")
+        harness.wait_until(lambda: self.is_owned_by(show_second, *numbers[2:], more), 180, "the drained node owns nothing")
         for timer in ids:
             for _, url, _ in nodes[1:]:
                 harness.wait_until(lambda url=url, timer=timer: '"state":"scheduled"' in shell(
@@ -109,21 +117,28 @@ class ClusterScriptTest(unittest.TestCase):
         self.stop()
         self.assertEqual(self.script.returncode, 0, self.printed())
         self.assertIn("All have ended.", self.printed())
-        self.assertEqual(fourth.wait(harness.PATIENCE_S), 0)
+        self.assertEqual(joined.wait(harness.PATIENCE_S), 0)
         self.assertEqual([pid for pid in pids if is_running(pid)], [])
         self.assertFalse(os.path.exists(folder))
 
     def test_an_end_while_it_starts(self):
-        harness.wait_until(lambda: "Three brokers start." in self.printed(), 60, "its first line")
-        harness.wait_until(lambda: children(self.script.pid), 60, "a broker")
+        harness.wait_until(lambda: self.begins in self.printed(), 60, "its first line")
+        harness.wait_until(lambda: children(self.script.pid), 60, "a server")
         processes = children(self.script.pid)
         self.stop()
         self.assertEqual(self.script.returncode, 0, self.printed())
         self.assertEqual([pid for pid in processes if is_running(pid)], [])
 
 
+class OnKafkaTest(ClusterScript, unittest.TestCase):
+    log, nodes, server, servers, begins = "kafka", 3, "broker", 3, "Three brokers start."
+    missing = staticmethod(kafka_cluster.KafkaCluster.missing)
+
+
+class OnPostgresTest(ClusterScript, unittest.TestCase):
+    log, nodes, server, servers, begins = "postgres", 2, "database", 1, "A PostgreSQL server starts."
+    missing = staticmethod(postgres_servers.missing)
+
+
 if __name__ == "__main__":
-    if why := kafka_cluster.KafkaCluster.missing():
-        print(f"cluster_script_test: skipped, {why}")
-        sys.exit(77)
     unittest.main()

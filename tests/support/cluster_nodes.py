@@ -14,10 +14,10 @@ BATCH, KEPT_EACH = 2000, 10  # of fill_and_cancel
 
 
 def log_flags(log):
-    """The flags for a log: Kafka's brokers, or a URI of PostgreSQL, where they ask for no standby."""
-    if log.startswith("postgres"):
-        return ("--cluster-log", log, "--cluster-durability", "server")
-    return ("--cluster-brokers", log)
+    """The flags for a log: Kafka's brokers, or a URI of PostgreSQL, of which one with a single host has no standby."""
+    if not log.startswith("postgres"):
+        return ("--cluster-brokers", log)
+    return ("--cluster-log", log, "--cluster-durability", "replicated" if "," in log else "server")
 
 
 class Node:

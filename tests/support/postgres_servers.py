@@ -75,8 +75,9 @@ class Postgres(broker_servers.Server):
     kind = "postgres"
     missing = staticmethod(missing)
 
-    def __init__(self, settings=(), certificates=None, user=USER, password=None):
+    def __init__(self, settings=(), certificates=None, user=USER, password=None, address="127.0.0.1", under=()):
         super().__init__()
+        self.address, self.under = address, tuple(under)  # where it listens, and the program that runs it, as of a namespace
         self.settings = list(settings)
         self.user, self.password, self.certificates = user, password, certificates
         self.database = user
@@ -91,8 +92,8 @@ class Postgres(broker_servers.Server):
         with open(f"{self.data}/pg_hba.conf", "w") as file:
             file.write("local all all trust\nlocal replication all trust\n"
                        "host all postgres 127.0.0.1/32 trust\n"
-                       "host replication postgres 127.0.0.1/32 trust\n"
-                       f"{kind} all all 127.0.0.1/32 {method}\n")
+                       "host replication postgres 0.0.0.0/0 trust\n"
+                       f"{kind} all all 0.0.0.0/0 {method}\n")
         if self.certificates:
             for source, name in ((self.certificates.certificate, "server.crt"), (self.certificates.key, "server.key")):
                 shutil.copy(source, f"{self.data}/{name}")
@@ -101,15 +102,16 @@ class Postgres(broker_servers.Server):
 
     def command(self):
         tls = ["ssl=on"] if self.certificates else []
-        settings = ["listen_addresses=127.0.0.1", "max_wal_size=2GB", "wal_level=replica", "max_wal_senders=8",
+        settings = [f"listen_addresses={self.address}", "max_wal_size=2GB", "wal_level=replica", "max_wal_senders=8",
                     "hot_standby=on", *tls, *self.settings]
-        return [f"{programs()}/postgres", "-D", self.data, "-k", self.folder, "-p", str(self.port),
+        become = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups") if self.under else ()
+        return [*self.under, *become, f"{programs()}/postgres", "-D", self.data, "-k", self.folder, "-p", str(self.port),
                 *(word for setting in settings for word in ("-c", setting))]
 
     def launch(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                            preexec_fn=leave_root, start_new_session=True)
+                                            preexec_fn=None if self.under else leave_root, cwd="/", start_new_session=True)
         harness.started.append(self.process)
 
     def start(self, seconds=60):
@@ -119,31 +121,42 @@ class Postgres(broker_servers.Server):
             self.ask(f'CREATE ROLE "{self.user}" LOGIN{secret}')
             self.ask(f'CREATE DATABASE "{self.database}" OWNER "{self.user}"')
 
+    def __enter__(self):
+        try:
+            return super().__enter__()
+        except BaseException:
+            self.__exit__()
+            raise
+
     def stop(self, number=signal.SIGINT, seconds=60):
         """SIGINT ends the connections; SIGTERM would wait for the clients to leave."""
         number = signal.SIGINT if number == signal.SIGTERM else number
         if self.process and self.process.poll() is None:
-            backends = self.backends() if number == signal.SIGKILL else []
+            if number == signal.SIGKILL:
+                return self.kill()  # kill -9 of the first process alone would leave the others for a moment
             self.process.send_signal(number)
             self.process.wait(seconds)
-            for backend in backends:  # kill -9 of the server leaves them for a moment
-                try:
-                    os.kill(backend, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+        return None
 
     def backends(self):
         """The processes of the server besides its first."""
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
             return [int(word) for word in file.read().split()]
 
-    def freeze(self, number=signal.SIGSTOP):
-        """Stops all its processes, or with SIGCONT lets them go on."""
+    def signal_all(self, number):
         for process in (self.process.pid, *self.backends()):
             os.kill(process, number)
 
+    def freeze(self):
+        """Stops all its processes; thaw lets them go on, kill ends them."""
+        self.signal_all(signal.SIGSTOP)
+
     def thaw(self):
-        self.freeze(signal.SIGCONT)
+        self.signal_all(signal.SIGCONT)
+
+    def kill(self):
+        self.signal_all(signal.SIGKILL)
+        self.process.wait(60)
 
     def is_ready(self):
         try:
@@ -162,7 +175,7 @@ class Postgres(broker_servers.Server):
 
     def url(self, parameters="", password=True):
         secret = f":{self.password}" if self.password and password else ""
-        return f"postgres://{self.user}{secret}@127.0.0.1:{self.port}/{self.database}{parameters}"
+        return f"postgres://{self.user}{secret}@{self.address}:{self.port}/{self.database}{parameters}"
 
     # ---- standbys ----
 
@@ -187,14 +200,15 @@ class Standby(Postgres):
 
     def __init__(self, primary, is_synchronous):
         self.primary, self.is_synchronous = primary, is_synchronous
-        super().__init__(primary.settings, primary.certificates, primary.user, primary.password)
+        super().__init__(primary.settings, primary.certificates, primary.user, primary.password, primary.address,
+                         primary.under)
 
     def make_data(self):
         run("pg_basebackup", "-D", self.data, "-h", self.primary.folder, "-p", str(self.primary.port), "-U", "postgres",
             "-R", "-X", "stream", "-c", "fast", "--no-sync")
         with open(f"{self.data}/postgresql.auto.conf", "a") as file:
-            file.write("primary_conninfo = 'host=127.0.0.1 port=%d user=postgres application_name=standby'\n"
-                       "synchronous_standby_names = ''\n" % self.primary.port)
+            file.write("primary_conninfo = 'host=%s port=%d user=postgres application_name=standby'\n"
+                       "synchronous_standby_names = ''\n" % (self.primary.address, self.primary.port))
 
     def start(self, seconds=60):
         super().start(seconds)
@@ -203,6 +217,48 @@ class Standby(Postgres):
         self.primary.set("synchronous_standby_names = 'standby'")
         harness.wait_until(lambda: self.primary.ask("SELECT sync_state FROM pg_stat_replication") == "sync", 60,
                            "the standby is synchronous")
+
+
+class Pair:
+    """A primary and a synchronous standby, as a cluster wants them, used with `with`."""
+
+    missing = staticmethod(missing)
+
+    def __init__(self, settings=(), address="127.0.0.1", under=()):
+        self.primary, self.standby = Postgres(settings, address=address, under=under), None
+
+    def __enter__(self):
+        try:
+            self.primary.start()
+            self.standby = self.primary.standby()
+            self.standby.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for server in (self.standby, self.primary):
+            if server:
+                server.__exit__()
+
+    def members(self):
+        return [self.primary, self.standby]
+
+    def brokers(self):
+        """The log, as the nodes' flags name it (cluster_nodes.log_flags)."""
+        hosts = ",".join(f"{server.address}:{server.port}" for server in self.members())
+        return f"postgres://{self.primary.user}@{hosts}/{self.primary.database}"
+
+    def switch(self):
+        """The standby becomes the primary of the dead one's clients, and has a standby itself: the one whose data is made
+        anew on the port of the dead one."""
+        self.standby.promote()
+        old, self.primary = self.primary, self.standby
+        self.standby = self.primary.standby()
+        self.standby.port = old.port
+        old.__exit__()
+        self.standby.start()
 
 
 class PgBouncer(broker_servers.Server):

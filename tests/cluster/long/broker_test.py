@@ -17,6 +17,8 @@ ELECTION_S = 5
 
 
 class BrokerTest(fault_case.FaultCase):
+    logs = ("kafka",)
+
     def await_replicas(self):
         topics = {"shop.log": fault_case.PARTITIONS, "shop.control": 1}
 

@@ -46,6 +46,8 @@ def bytes_below(*patterns):
 
 
 class CostTest(fault_case.FaultCase):
+    logs = ("kafka",)
+
     node_flags = ("--cluster-sweep-bytes-min", "0")  # the log keeps all, so that its bytes can be counted
 
     def sample(self):

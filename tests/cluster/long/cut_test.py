@@ -16,7 +16,6 @@ import fault_case
 
 import cluster_nodes
 import harness
-import kafka_cluster
 import load
 import namespaces
 
@@ -32,12 +31,11 @@ CUTS = {"from the brokers": ("to brokers", "of brokers"), "to the brokers": ("to
 
 
 class CutTest(fault_case.FaultCase):
-    def make_brokers(self):
+    def make_brokers(self, **_):
         self.network = namespaces.Network()
         self.broker_host = self.network.add("brokers")
         self.hosts = [self.network.add(f"node-{number}") for number in range(1, fault_case.NODES + 1)]
-        return kafka_cluster.KafkaCluster(self.session_timeout_ms, address=self.broker_host.address,
-                                          under=self.broker_host.under)
+        return super().make_brokers(self.broker_host.address, self.broker_host.under)
 
     def make_node(self, number):
         host = self.hosts[number - 1]

@@ -29,6 +29,8 @@ def flip(path):
 
 
 class DamageTest(fault_case.FaultCase):
+    logs = ("kafka",)
+
     node_flags = ("--cluster-wait", "500ms")
 
     def setUp(self):

@@ -1,4 +1,5 @@
-"""A cluster under load and under faults: three brokers, three nodes, 24 partitions; clients that write down what they were
+"""A cluster under load and under faults: three brokers, or a PostgreSQL server with a synchronous standby (TEST_LOG=postgres),
+three nodes, 24 partitions; clients that write down what they were
 told (tests/crash/load.py), a receiver that writes down what came, and the comparison of both.
 
 A test makes rounds of a fault, and says which partitions it met and for how long:
@@ -31,6 +32,7 @@ import cluster_nodes
 import harness
 import kafka_cluster
 import load
+import postgres_servers
 
 PARTITIONS, NODES = 24, 3
 ROUNDS_COMPARED = 5  # rounds after which all is compared, and a new record begun
@@ -41,6 +43,7 @@ ANSWER_S = 15  # then a client gives up: longer than cluster_wait
 FLAGS = ("--partitions", str(PARTITIONS), "--shards", "2", "--window", "1s", "--watermark-interval", "100ms",
          "--retain", "24h", "--cluster-name", "shop", "--disk-reserve-bytes", "0", *load.PAUSES)
 SKIPPED = 77
+LOG = os.environ.get("TEST_LOG", "kafka")
 
 
 def partition_of(timer_id):
@@ -156,8 +159,11 @@ class FaultCase(unittest.TestCase):
     session_timeout_ms = 3000  # after which a dead broker is given up
     controllers = 0  # that are no brokers; 0: each broker is one
     node_flags = ()
+    logs = ("kafka", "postgres")  # that the row is for
 
     def setUp(self):
+        if LOG not in self.logs:
+            self.skipTest(f"it is for {self.logs[0]} only")
         print(f"TEST_SEED={load.SEED} {self.id()}", flush=True)
         self.chance = random.Random(f"{load.SEED}{self.id()}")
         self.figures, self.faults = Figures(), []
@@ -172,8 +178,12 @@ class FaultCase(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.start()
 
-    def make_brokers(self):
-        return kafka_cluster.KafkaCluster(self.session_timeout_ms, controllers=self.controllers)
+    def make_brokers(self, address="127.0.0.1", under=()):
+        """What carries the log."""
+        if LOG == "postgres":
+            return postgres_servers.Pair(address=address, under=under)
+        return kafka_cluster.KafkaCluster(self.session_timeout_ms, address=address, under=under,
+                                          controllers=self.controllers)
 
     def make_node(self, number):
         return cluster_nodes.Node(number, self.brokers.brokers(), *FLAGS, "--cluster-listen", "127.0.0.1:0",
@@ -278,7 +288,7 @@ class FaultCase(unittest.TestCase):
 
 
 def main():
-    if why := kafka_cluster.KafkaCluster.missing():
+    if why := postgres_servers.missing() if LOG == "postgres" else kafka_cluster.KafkaCluster.missing():
         print(f"Skipped: {why}")
         sys.exit(SKIPPED)
     unittest.main()
