@@ -13,11 +13,13 @@ SECRET = "between-all-nodes-of-the-shop"
 BATCH, KEPT_EACH = 2000, 10  # of fill_and_cancel
 
 
-def log_flags(log):
-    """The flags for a log: Kafka's brokers, or a URI of PostgreSQL, of which one with a single host has no standby."""
+def log_flags(log, flags=()):
+    """The flags for a log: Kafka's brokers, or a URI of PostgreSQL, of which one with a single host has no standby. `flags`:
+    those that are there already."""
     if not log.startswith("postgres"):
         return ("--cluster-brokers", log)
-    return ("--cluster-log", log, "--cluster-durability", "replicated" if "," in log else "server")
+    durability = ("--cluster-durability", "replicated" if "," in log else "server")
+    return ("--cluster-log", log, *(durability if durability[0] not in flags else ()))
 
 
 class Node:
@@ -26,7 +28,7 @@ class Node:
     def __init__(self, number, log, *flags, env=None, **how):
         self.data = tempfile.mkdtemp(prefix="tickwheel-cluster-")
         self.number, self.daemon = number, None
-        self.flags = (*log_flags(log), "--cluster-node-id", str(number), *flags)
+        self.flags = (*log_flags(log, flags), "--cluster-node-id", str(number), *flags)
         self.how = how
         self.env = {**os.environ, "TICKWHEEL_CLUSTER_SECRET": SECRET, **(env or {})}
 
