@@ -3,6 +3,7 @@
 #include "api/core/site.h"
 #include "calendar/rfc3339.h"
 #include "ops/event_log.h"
+#include "source_log.h"
 #include "steps.h"
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
@@ -57,6 +58,7 @@ struct service {
     struct node *node;
     struct api *api;
     struct first_key first_key;
+    struct sources *sources;
     bool has_auto_number; /* cluster_node_id is auto */
 };
 
@@ -564,6 +566,7 @@ static int run_until_signal(struct service *service, struct instant started)
     bool was_ready = false, has_started = false, has_key = false;
     char reason_logged[sizeof(((struct node_health *)NULL)->reason)] = "recovering";
     struct broker_logged logged[BROKERS_MAX] = {{0}};
+    struct source_log sources_logged = {{{0}}};
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0, missed_logged = 0;
     struct deliveries_logged deliveries_logged = {0};
@@ -590,6 +593,7 @@ static int run_until_signal(struct service *service, struct instant started)
         was_ready = health.is_ready;
         has_started |= starts;
         log_brokers(service, logged);
+        source_log_write(&service->log, service->sources, &sources_logged);
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
         log_deliveries_dropped(service, &deliveries_logged);
@@ -671,12 +675,15 @@ static int serve(struct service *service, bool wants_banner, struct instant star
     log_started(service, address);
     if (wants_banner)
         print_banner(service, address);
-    int signal = run_until_signal(service, started);
+    code = source_log_start(service->config, service->metrics, service->node, service->api,
+                            &service->sources, &error);
+    int signal = code ? 0 : run_until_signal(service, started);
     notify_send(&service->notify, "STOPPING=1");
+    sources_stop(service->sources);
     node_refresh_metrics(service->node);
     log_stop(service, "stopping", "signal", signal == SIGINT ? "SIGINT" : "SIGTERM");
     api_stop(service->api);
-    return EXIT_CLEAN;
+    return code ? fail(service, "start_failed", &error) : EXIT_CLEAN;
 }
 
 /* Starts the node. In a cluster, also starts passing requests to other nodes and accepting
@@ -838,6 +845,12 @@ static enum error_code check(const struct config *config, struct error *ret_erro
                                   broker_backends, &cause);
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
+    code = sources_check_settings(config->sources, &cause);
+    if (code)
+        return error_set(ret_error, code, "sources: %s", cause.text);
+    if (*config->sources && *config->cluster_brokers)
+        return error_set(ret_error, ERROR_INVALID,
+                         "sources: a node of a cluster cannot read any yet");
     code = site_check_settings(config, ret_error);
     if (!code)
         code = clock_check(config, ret_error);

@@ -469,6 +469,27 @@ enum error_code api_replace_tokens(struct api *api, struct tokens *tokens)
     return ERROR_NONE;
 }
 
+/* Context of api_take_limits. */
+struct api_limits_search {
+    struct bytes tenant;
+    struct tenant_limits *limits;
+};
+
+static void api_take_limits(void *context, const struct access_tenant *tenant)
+{
+    const struct api_limits_search *search = context;
+
+    if (bytes_equal(tenant->name, search->tenant))
+        *search->limits = tenant->limits;
+}
+
+void api_tenant_limits(struct api *api, struct bytes tenant, struct tenant_limits *limits)
+{
+    struct api_limits_search search = {tenant, limits};
+
+    access_tell_tenants(api->access, api_take_limits, &search);
+}
+
 void api_replace_identity(struct api *api, struct tls_identity *identity)
 {
     http_server_set_identity(api->server, identity);

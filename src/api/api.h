@@ -27,6 +27,9 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
  * May be called from any thread. */
 enum error_code api_replace_tokens(struct api *api, struct tokens *tokens);
 
+/* Sets the limits of a tenant, if the tokens have any for it. May be called from any thread. */
+void api_tenant_limits(struct api *api, struct bytes tenant, struct tenant_limits *limits);
+
 /* Sets the certificate for new connections. For an API that was started with one. */
 void api_replace_identity(struct api *api, struct tls_identity *identity);
 

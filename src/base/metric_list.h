@@ -197,6 +197,13 @@
     X(WEBHOOKS_5XX, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"5xx\"", 1, "")        \
     X(WEBHOOKS_OTHER, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"other\"", 1, "")    \
     X(WEBHOOKS_NONE, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"none\"", 1, "")      \
+    X(SOURCE_TAKEN, _, COUNTER, "tickwheel_source_rows_total", "result=\"taken\"", 1,              \
+      "Rows of sources that were taken, or refused for good.")                                     \
+    X(SOURCE_REFUSED, _, COUNTER, "tickwheel_source_rows_total", "result=\"refused\"", 1, "")      \
+    X(SOURCE_AGE_MS, _, GAUGE, "tickwheel_source_oldest_seconds", "", 1000,                        \
+      "Age of the oldest row of a source when it was last read; 0 if there was none.")             \
+    X(SOURCES_STILL, _, GAUGE, "tickwheel_sources_still", "", 1,                                   \
+      "Sources that are not read: no connection, or another daemon reads them.")                   \
     X(READY, _, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")   \
     X(MAINTENANCE, _, GAUGE, "tickwheel_maintenance", "", 1,                                       \
       "1 while maintenance holds all deliveries back.")                                            \
@@ -261,6 +268,8 @@
     X(COMMIT, "tickwheel_commit_seconds", "", "Commits of the storage, sync included.")            \
     X(ACKNOWLEDGE, "tickwheel_acknowledge_seconds", "",                                            \
       "From the submission of a command to its durable answer.")                                   \
+    X(SOURCE, "tickwheel_source_seconds", "",                                                      \
+      "From the write of a row of a source to its durable effect.")                                \
     X(HTTP_REQUEST, "tickwheel_http_request_seconds", "",                                          \
       "From the first byte of a request to its answer.")
 

@@ -232,6 +232,7 @@ bool ledger_is_passing(enum error_code error)
 {
     switch (error) {
     case ERROR_OVERLOADED:
+    case ERROR_TOO_MANY:
     case ERROR_NO_MEMORY:
     case ERROR_DISK_FULL:
     case ERROR_STOPPING:
@@ -250,6 +251,9 @@ void ledger_note_answer(struct ledger *ledger, struct command *command, enum err
         return;
     command->origin.is_noted_ = true;
     struct ledger_source *source = ledger_leave(ledger, command);
+    /* a timer that is over needs no cancel */
+    if (command->kind == COMMAND_CANCEL && (error == ERROR_NOT_FOUND || error == ERROR_GONE))
+        error = ERROR_NONE;
     if (source && !ledger_is_passing(error))
         ledger_add(ledger, source,
                    (struct ledger_entry){

@@ -321,6 +321,10 @@ bool node_partition(struct node *node, uint16_t partition, struct node_partition
  * cut at NODE_ADDRESS_SIZE. */
 void node_tell_address(struct node *node, const char *address);
 
+/* Writes a text that tells the timers of this node from those of all others, across restarts: the
+ * id of its log, or in a cluster the id of that and the number of the node. */
+void node_name_log(const struct node *node, char *ret_text, size_t size);
+
 /* Sets the secret of the cluster, which is not empty (control_set_secret). `ret_is_founded`: the
  * cluster is still founded with the old one. May be called from any thread. On NO_MEMORY nothing
  * changes. */

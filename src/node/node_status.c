@@ -1,6 +1,7 @@
 /* Health, metrics, and the state of targets and brokers. */
 #include "node/node_members.h"
 #include "node/node_ownership.h"
+#include "node/node_replica.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
 #include "node/storage_health.h"
@@ -361,4 +362,18 @@ void node_refresh_metrics(struct node *node)
     metrics_set(metrics, METRIC_READY, health.is_ready);
     metrics_set(metrics, METRIC_MAINTENANCE, atomic_load(&node->holds.is_maintained));
     metrics_set(metrics, METRIC_PAUSES, node_count_pauses(node));
+}
+
+void node_name_log(const struct node *node, char *ret_text, size_t size)
+{
+    uint8_t id[STORAGE_LOG_ID_SIZE] = {0};
+
+    if (node->cluster.control)
+        snprintf(ret_text, size, "cluster %016llx node %u",
+                 (unsigned long long)node_cluster_id(node), (unsigned)node_self(node));
+    else if (storage_get_log(node->disk.storage, id))
+        snprintf(ret_text, size, "log %016llx%016llx", (unsigned long long)get_be((char *)id, 8),
+                 (unsigned long long)get_be((char *)id + 8, 8));
+    else
+        snprintf(ret_text, size, "no log");
 }

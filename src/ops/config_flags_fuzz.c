@@ -40,7 +40,7 @@ static void split(char *text, char **ret_arguments, int *ret_argument_count, cha
 static bool has_secret(const struct config *config)
 {
     return *config->webhook_secret || *config->broker_connections || *config->secrets_keys ||
-           *config->cluster_secret || *config->cluster_log;
+           *config->cluster_secret || *config->cluster_log || *config->sources;
 }
 
 static void check_printed(const struct config *config)

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (config_read(&again, buffer_bytes(&first), "again", &error) == ERROR_NONE) {
         config_format(&again, &second);
         if (!config.webhook_secret[0] && !config.broker_connections[0] && !config.secrets_keys[0] &&
-            !config.cluster_secret[0] && !config.cluster_log[0] &&
+            !config.cluster_secret[0] && !config.cluster_log[0] && !config.sources[0] &&
             !bytes_equal(buffer_bytes(&first), buffer_bytes(&second)))
             abort();
     } else if (!strstr(error.text, "the line is too long")) {

@@ -122,6 +122,7 @@ static const struct {
     {"webhook_secret", "webhook_secret_file", true},
     {"secrets_keys", "secrets_keys_file", true},
     {"broker_connections", "broker_connections_file", true},
+    {"sources", "sources_file", true},
     {"cluster_secret", "cluster_secret_file", false},
     {"cluster_log", "cluster_log_file", false},
 };

@@ -725,6 +725,7 @@ static void the_example_is_a_config_file(void **state)
             strncmp(example.data + i, ";webhook_secret", 15) != 0 &&
             strncmp(example.data + i, ";broker_connections", 19) != 0 &&
             strncmp(example.data + i, ";secrets_keys", 13) != 0 &&
+            strncmp(example.data + i, ";sources", 8) != 0 &&
             strncmp(example.data + i, ";cluster_secret", 15) != 0 &&
             strncmp(example.data + i, ";cluster_log", 12) != 0)
             example.data[i] = ' ';

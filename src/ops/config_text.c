@@ -148,7 +148,7 @@ void config_format_docs(struct buffer *buffer)
         "`listen_port = 8463`.\n"
         "\n"
         "Give a secret by its file (`webhook_secret_file`, `secrets_keys_file`, "
-        "`broker_connections_file`, `cluster_log_file`,\n"
+        "`broker_connections_file`, `sources_file`, `cluster_log_file`,\n"
         "`cluster_secret_file`) or in the environment: every user of the machine can see the "
         "arguments of a program until the daemon has overwritten them.\n"
         "\n"

@@ -229,7 +229,7 @@ struct metrics_reader {
     const char *at;
     struct family seen[128];
     size_t family_count;
-    char series[1024][200]; /* every series so far, to find doubles */
+    char series[2048][200]; /* every series so far, to find doubles */
     size_t series_count;
     /* The histogram series at hand. */
     char group[200];
@@ -372,7 +372,7 @@ static void read_sample(struct metrics_reader *reader)
         if (strlen(reader->series[i]) == (size_t)(reader->at - start) &&
             strncmp(reader->series[i], start, (size_t)(reader->at - start)) == 0)
             fail_msg("twice: %s", reader->series[i]);
-    assert_true(reader->series_count < 1024 && reader->at - start < 200);
+    assert_true(reader->series_count < 2048 && reader->at - start < 200);
     memcpy(reader->series[reader->series_count++], start, (size_t)(reader->at - start));
     metrics_test_take(reader, ' ');
     assert_true(isdigit((unsigned char)*reader->at));

@@ -92,6 +92,7 @@ class OutboxSchema(unittest.TestCase):
         self.refused("INSERT INTO tickwheel.outbox (op, body) VALUES ('schedule', '1')", "violates check constraint")
         self.assertEqual(self.rows(), [])
 
+    # proves: outbox-writer
     def test_a_writer_may_insert_and_nothing_else(self):
         self.shop("INSERT INTO tickwheel.outbox (id, op, body) VALUES (-7, 'schedule', '{}')")
         self.assertEqual(self.server.look("SELECT id FROM tickwheel.outbox"), "1")

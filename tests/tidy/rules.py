@@ -19,7 +19,8 @@ BELOW = {
     "sys": {"base"},
     "log": {"base", "sys"},
     "calendar": {"base", "sys"},
-    "cli": {"base", "sys", "calendar", "http", "ops"},  # of the daemon its settings only: it speaks HTTP
+    # of the daemon its settings only: it speaks HTTP, and to PostgreSQL where it makes the outbox
+    "cli": {"base", "sys", "log", "calendar", "http", "ops"},
     "timer": {"base", "sys", "calendar"},
     "delivery_log": {"base", "sys", "timer"},
     "ops": {"base", "sys", "calendar", "timer"},
@@ -32,6 +33,8 @@ BELOW = {
               "delivery", "delivery_log"},
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "store", "engine", "delivery",
             "delivery_log", "node"},
+    # of the API its JSON only: a row has the body of a request
+    "source": {"base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "node", "api"},
 }
 
 # The rooms of src/api: what each may include of src/api besides itself. Files beside the rooms (the table of routes)

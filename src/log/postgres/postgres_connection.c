@@ -415,6 +415,17 @@ enum error_code postgres_connection_ask(struct postgres_connection *connection,
     return refused;
 }
 
+bool postgres_connection_take_notice(struct postgres_connection *connection)
+{
+    bool has_any = false;
+
+    for (PGnotify *notice; connection->is_ready_ && (notice = PQnotifies(connection->client));) {
+        has_any = true;
+        PQfreemem(notice);
+    }
+    return has_any;
+}
+
 /* ---- results ---- */
 
 enum error_code postgres_result_check(const PGresult *result, struct error *ret_error)

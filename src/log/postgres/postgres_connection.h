@@ -13,8 +13,8 @@
  *     }
  *     postgres_connection_close(&connection);
  *
- * A connection uses nothing that lives longer than a transaction (prepared statements, settings,
- * LISTEN), so a pooler that gives servers for one transaction may be in between.
+ * A connection by itself uses nothing that lives longer than a transaction (prepared statements,
+ * settings), so a pooler that gives servers for one transaction may be in between.
  *
  * Of several hosts in the URI the first that accepts writes is taken. A connection that breaks, or
  * does not answer in time, is made again by postgres_connection_turn, with growing pauses. What was
@@ -123,6 +123,10 @@ void postgres_connection_break(struct postgres_connection *connection, const cha
 /* Returns whether the server warned since the last call. A warning with a commit means that it was
  * not replicated as the settings ask. */
 bool postgres_connection_take_warning(struct postgres_connection *connection);
+
+/* Returns whether a notification came since the last call (LISTEN; not behind a pooler). The turn
+ * reads it. */
+bool postgres_connection_take_notice(struct postgres_connection *connection);
 
 /* Returns ERROR_NONE if the query was carried out. If not, the text is that of the server. */
 enum error_code postgres_result_check(const PGresult *result, struct error *ret_error);

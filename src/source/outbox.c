@@ -1,0 +1,506 @@
+/*
+ * outbox.c - reads the outbox of a PostgreSQL database (src/cli/postgres_outbox.sql).
+ *
+ * One daemon at a time reads: the row of tickwheel.reader names it for a while, and its epoch rises
+ * with each reader, so that one that lost its place deletes nothing more. A batch is the first rows
+ * that are visible, by id. There is no lowest id to begin with: a transaction that commits late has
+ * lower ids than others that were taken before. Taken rows are deleted before the next batch is
+ * read, as the ledger of the engine needs it.
+ *
+ * While there are no rows the reader waits for NOTIFY. A writer sends it only if the reader sleeps,
+ * which it shows by an exclusive lock that each writer asks for, shared, until its commit. The
+ * reader gets the lock when no writer is left, and then looks once more: so no row is missed.
+ * Behind a pooler sessions are nobody's, so it polls, with growing pauses.
+ */
+#include "source/source.h"
+
+#include "api/json/problem.h"
+#include "log/postgres/postgres_connection.h"
+#include "sys/clock.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OUTBOX_VERSION = 1, /* of the schema */
+    OUTBOX_ROWS_MAX = 4000,
+    OUTBOX_CONNECT_MS = 5000,
+    OUTBOX_ANSWER_MS = 10000,
+    OUTBOX_RENEW_MS = 5000, /* a third of the time for which a reader is named */
+    OUTBOX_SLEEP_MS = 5000, /* longest sleep with NOTIFY */
+    OUTBOX_POLL_MS_MIN = 1,
+    OUTBOX_POLL_MS_MAX = 1250, /* longest pause without NOTIFY */
+    OUTBOX_AWAKE_MS_MAX = 100, /* likewise, while a writer keeps the reader from sleeping */
+    OUTBOX_RETRY_MS_MIN = 50,  /* pause after a failure, doubled by each further one */
+    OUTBOX_RETRY_MS_MAX = 2000,
+    OUTBOX_VACUUM_ROWS = 20000, /* rows between two runs of VACUUM, which are also apart by: */
+    OUTBOX_VACUUM_MS = 5000,
+};
+
+#define OUTBOX_BATCH_BYTES "8388608" /* of the bodies of a batch as they are stored */
+
+/* Columns of the answer to outbox_read. */
+enum { OUTBOX_ID, OUTBOX_OP, OUTBOX_KEY, OUTBOX_BODY, OUTBOX_BYTES, OUTBOX_AGE_US };
+
+struct outbox_reader {
+    struct source_thread *source;
+    struct source_rows *rows;
+    struct postgres_connection connection;
+    unsigned generation; /* of the connection in use */
+    bool is_direct;      /* no pooler is between: LISTEN and locks work */
+    bool is_asleep;      /* this session holds the lock of a sleeping reader */
+    uint64_t epoch;      /* 0 if this is not the reader */
+    struct instant renewed, vacuumed;
+    uint64_t deleted; /* rows since the last VACUUM */
+    struct buffer ids, refused, problems;
+    struct error error;
+};
+
+static enum error_code outbox_ask(struct outbox_reader *outbox, const char *sql,
+                                  const struct postgres_value *values, size_t count,
+                                  PGresult **ret_result)
+{
+    const struct postgres_query query = {.sql = sql, .values = values, .value_count = count};
+
+    return postgres_connection_ask(&outbox->connection, &query, ret_result, &outbox->error);
+}
+
+/* Waits for a notification if `wants_notice`, for a stop, or for some time. */
+static void outbox_wait(struct outbox_reader *outbox, uint64_t ms, bool wants_notice)
+{
+    struct pollfd fds[] = {
+        {.fd = source_rows_fd(outbox->rows), .events = POLLIN},
+        {.fd = wants_notice ? postgres_connection_fd(&outbox->connection) : -1, .events = POLLIN},
+    };
+
+    if (!source_rows_is_stopping(outbox->rows))
+        poll(fds, 2, (int)ms);
+}
+
+/* ---- to become the reader ---- */
+
+/* Finds out whether a pooler is between, which shows another process than that of the server. */
+static enum error_code outbox_look_at_session(struct outbox_reader *outbox)
+{
+    PGresult *result = NULL;
+    enum error_code code = outbox_ask(outbox, "SELECT pg_backend_pid()::bigint", NULL, 0, &result);
+
+    if (code)
+        return code;
+    outbox->generation = outbox->connection.generation;
+    outbox->is_asleep = false;
+    outbox->is_direct =
+        postgres_result_u64(result, 0, 0) == (uint64_t)PQbackendPID(outbox->connection.client);
+    PQclear(result);
+    return outbox->is_direct ? outbox_ask(outbox, "LISTEN tickwheel_outbox", NULL, 0, NULL)
+                             : ERROR_NONE;
+}
+
+/* Says why this daemon cannot be the reader. */
+static enum error_code outbox_explain_reader(struct outbox_reader *outbox)
+{
+    PGresult *result = NULL;
+    enum error_code code = outbox_ask(
+        outbox, "SELECT version::bigint, holder FROM tickwheel.reader", NULL, 0, &result);
+
+    if (code)
+        return code;
+    const uint64_t version = PQntuples(result) ? postgres_result_u64(result, 0, 0) : 0;
+    if (version != OUTBOX_VERSION)
+        code = error_set(&outbox->error, ERROR_INVALID,
+                         "the outbox has version %llu instead of %d: run tickwheel postgres init",
+                         (unsigned long long)version, OUTBOX_VERSION);
+    else
+        code = error_set(&outbox->error, ERROR_OVERLOADED, "another daemon reads it: %.64s",
+                         PQgetvalue(result, 0, 1));
+    PQclear(result);
+    return code;
+}
+
+static enum error_code outbox_claim(struct outbox_reader *outbox, uint64_t *ret_incarnation)
+{
+    static const char sql[] =
+        "UPDATE tickwheel.reader SET epoch = epoch + 1, holder = $1,"
+        " held_until = clock_timestamp() + interval '15 s'"
+        " WHERE version = 1 AND (holder = $1 OR held_until < clock_timestamp())"
+        " RETURNING incarnation, epoch";
+    const struct postgres_value holder = postgres_text(source_holder(outbox->source));
+    PGresult *result = NULL;
+    enum error_code code = outbox_ask(outbox, sql, &holder, 1, &result);
+
+    if (code)
+        return code;
+    if (PQntuples(result)) {
+        *ret_incarnation = postgres_result_u64(result, 0, 0);
+        outbox->epoch = postgres_result_u64(result, 0, 1);
+        outbox->renewed = instant_now();
+    } else {
+        code = outbox_explain_reader(outbox);
+    }
+    PQclear(result);
+    return code;
+}
+
+/* Keeps the place of the reader. VERSION_MISMATCH if another one has it. */
+static enum error_code outbox_renew(struct outbox_reader *outbox)
+{
+    static const char sql[] = "UPDATE tickwheel.reader SET held_until = clock_timestamp() +"
+                              " interval '15 s' WHERE epoch = $1 RETURNING 1::bigint";
+    char room[8];
+    const struct postgres_value epoch = postgres_u64(outbox->epoch, room);
+    PGresult *result = NULL;
+
+    if (instant_since_ns(outbox->renewed, instant_now()) / 1000000 < OUTBOX_RENEW_MS)
+        return ERROR_NONE;
+    enum error_code code = outbox_ask(outbox, sql, &epoch, 1, &result);
+    if (!code && !PQntuples(result))
+        code = error_set(&outbox->error, ERROR_VERSION_MISMATCH, "another daemon reads it now");
+    PQclear(result);
+    outbox->renewed = instant_now();
+    return code;
+}
+
+/* ---- rows ---- */
+
+/* Deletes the rows in `ids`, and moves those in `refused` to tickwheel.rejected. */
+static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
+                                     size_t refused_count)
+{
+    static const char plain[] = "DELETE FROM tickwheel.outbox WHERE id = ANY($1)"
+                                " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $2)";
+    static const char moving[] =
+        "WITH gone AS (DELETE FROM tickwheel.outbox WHERE id = ANY($1)"
+        " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $2) RETURNING *)"
+        " INSERT INTO tickwheel.rejected (id, op, key, body, written, problem)"
+        " SELECT gone.id, op, key, body, written, convert_from(problem, 'UTF8')::json FROM gone"
+        " JOIN unnest($3::bigint[], $4::bytea[]) AS refused (id, problem) ON gone.id = refused.id"
+        " ON CONFLICT (id) DO NOTHING";
+    char room[8];
+    const struct postgres_value values[] = {
+        postgres_array_value(&outbox->ids, POSTGRES_INT8),
+        postgres_u64(outbox->epoch, room),
+        refused_count ? postgres_array_value(&outbox->refused, POSTGRES_INT8)
+                      : (struct postgres_value){POSTGRES_INT8_ARRAY, {0}},
+        refused_count ? postgres_array_value(&outbox->problems, POSTGRES_BYTEA)
+                      : (struct postgres_value){POSTGRES_BYTEA_ARRAY, {0}},
+    };
+
+    if (!count)
+        return ERROR_NONE;
+    if (buffer_failed(&outbox->ids) || buffer_failed(&outbox->refused) ||
+        buffer_failed(&outbox->problems))
+        return error_set(&outbox->error, ERROR_NO_MEMORY, "out of memory");
+    outbox->deleted += count;
+    return refused_count ? outbox_ask(outbox, moving, values, 4, NULL)
+                         : outbox_ask(outbox, plain, values, 2, NULL);
+}
+
+/* Begins the three arrays of outbox_delete. */
+static void outbox_begin_delete(struct outbox_reader *outbox, size_t count, size_t refused_count)
+{
+    postgres_array_begin(&outbox->ids, POSTGRES_INT8, count);
+    postgres_array_begin(&outbox->refused, POSTGRES_INT8, refused_count);
+    postgres_array_begin(&outbox->problems, POSTGRES_BYTEA, refused_count);
+}
+
+/* Deletes what an earlier reader has taken. */
+static enum error_code outbox_recover(struct outbox_reader *outbox, uint64_t incarnation)
+{
+    struct source_taken *taken = NULL;
+    size_t count = 0, refused_count = 0;
+    struct buffer problem;
+    enum error_code code =
+        source_rows_begin(outbox->rows, incarnation, outbox->epoch, &taken, &count);
+
+    if (code)
+        return error_set(&outbox->error, code, "the partitions are not ready: %s",
+                         error_title(code));
+    for (size_t i = 0; i < count; i++)
+        refused_count += taken[i].error != ERROR_NONE;
+    outbox_begin_delete(outbox, count, refused_count);
+    buffer_init(&problem);
+    for (size_t i = 0; i < count; i++) {
+        postgres_array_u64(&outbox->ids, taken[i].number);
+        if (!taken[i].error)
+            continue;
+        buffer_clear(&problem);
+        source_rows_append_problem(taken[i].error, &problem);
+        postgres_array_u64(&outbox->refused, taken[i].number);
+        postgres_array_bytes(&outbox->problems, buffer_bytes(&problem));
+    }
+    buffer_deinit(&problem);
+    free(taken);
+    return outbox_delete(outbox, count, refused_count);
+}
+
+static bool outbox_parse_op(struct bytes text, enum source_op *ret_op)
+{
+    static const char *const names[] = {[SOURCE_SCHEDULE] = "schedule",
+                                        [SOURCE_PUT] = "put",
+                                        [SOURCE_CANCEL] = "cancel",
+                                        [SOURCE_TOUCH] = "touch",
+                                        [SOURCE_COMPLETE] = "complete"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (bytes_equal(text, bytes_of(names[i]))) {
+            *ret_op = (enum source_op)i;
+            return true;
+        }
+    return false;
+}
+
+static void outbox_read_rows(const PGresult *result, struct source_row *batch)
+{
+    for (int i = 0; i < PQntuples(result); i++) {
+        struct source_row *row = &batch[i];
+
+        *row = (struct source_row){.number = postgres_result_u64(result, i, OUTBOX_ID),
+                                   .key = postgres_result_bytes(result, i, OUTBOX_KEY),
+                                   .body = postgres_result_bytes(result, i, OUTBOX_BODY)};
+        row->is_too_large =
+            PQgetisnull(result, i, OUTBOX_BODY) && !PQgetisnull(result, i, OUTBOX_BYTES);
+        buffer_init(&row->problem);
+        if (!outbox_parse_op(postgres_result_bytes(result, i, OUTBOX_OP), &row->op)) {
+            row->op = SOURCE_COMPLETE; /* of a later schema: refused for its empty key */
+            row->key = (struct bytes){"", 0};
+        }
+    }
+}
+
+/* Deletes the rows that were taken. `ret_count` is their number. */
+static enum error_code outbox_end_batch(struct outbox_reader *outbox,
+                                        const struct source_row *batch, size_t count,
+                                        size_t *ret_count)
+{
+    size_t done = 0, refused = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        refused += batch[i].state == SOURCE_ROW_REFUSED;
+        done += batch[i].state == SOURCE_ROW_DONE || batch[i].state == SOURCE_ROW_REFUSED;
+    }
+    outbox_begin_delete(outbox, done, refused);
+    for (size_t i = 0; i < count; i++) {
+        if (batch[i].state != SOURCE_ROW_DONE && batch[i].state != SOURCE_ROW_REFUSED)
+            continue;
+        postgres_array_u64(&outbox->ids, batch[i].number);
+        if (batch[i].state == SOURCE_ROW_DONE)
+            continue;
+        postgres_array_u64(&outbox->refused, batch[i].number);
+        postgres_array_bytes(&outbox->problems, buffer_bytes(&batch[i].problem));
+    }
+    source_count(outbox->source, done - refused, refused);
+    *ret_count = done;
+    return outbox_delete(outbox, done, refused);
+}
+
+/* Takes the rows of a result and deletes them. */
+static enum error_code outbox_take(struct outbox_reader *outbox, const PGresult *result,
+                                   struct instant read_at, size_t *ret_count)
+{
+    const size_t count = (size_t)PQntuples(result);
+    struct source_row *batch = calloc(count, sizeof(*batch));
+    struct error *error = &outbox->error;
+
+    if (!batch)
+        return error_set(error, ERROR_NO_MEMORY, "out of memory");
+    outbox_read_rows(result, batch);
+    source_set_age(outbox->source, postgres_result_u64(result, 0, OUTBOX_AGE_US) / 1000);
+    enum error_code code = source_rows_take(outbox->rows, batch, count);
+    const uint64_t took_us = instant_since_ns(read_at, instant_now()) / 1000;
+    for (size_t i = 0; i < count; i++)
+        if (batch[i].state == SOURCE_ROW_DONE)
+            source_observe(outbox->source,
+                           postgres_result_u64(result, (int)i, OUTBOX_AGE_US) + took_us);
+    if (code)
+        error_set(error, code, "the rows of a batch: %s", error_title(code));
+    else
+        code = outbox_end_batch(outbox, batch, count, ret_count);
+    for (size_t i = 0; i < count; i++)
+        buffer_deinit(&batch[i].problem);
+    free(batch);
+    return code;
+}
+
+/* Reads the first rows and takes them. `ret_found` is the number of rows, `ret_taken` that of those
+ * that are deleted. */
+static enum error_code outbox_read_batch(struct outbox_reader *outbox, size_t *ret_found,
+                                         size_t *ret_taken)
+{
+    static const char sql[] =
+        "SELECT id, op, key, CASE WHEN octet_length(body::text) <= $3 THEN body::text END,"
+        " octet_length(body::text)::bigint,"
+        " greatest(0, extract(epoch FROM clock_timestamp() - written) * 1000000)::bigint"
+        " FROM (SELECT *, sum(coalesce(pg_column_size(body), 0)) OVER (ORDER BY id) AS before"
+        " FROM (SELECT * FROM tickwheel.outbox ORDER BY id LIMIT $2) AS rows) AS sized"
+        " WHERE (before - coalesce(pg_column_size(body), 0)) < " OUTBOX_BATCH_BYTES
+        " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $1) ORDER BY id";
+    char rooms[3][8];
+    const struct postgres_value values[] = {
+        postgres_u64(outbox->epoch, rooms[0]), postgres_u64(OUTBOX_ROWS_MAX, rooms[1]),
+        postgres_u64(source_config(outbox->source)->body_bytes_max, rooms[2])};
+    PGresult *result = NULL;
+    enum error_code code = outbox_renew(outbox);
+
+    if (!code)
+        code = outbox_ask(outbox, sql, values, 3, &result);
+    if (code)
+        return code;
+    *ret_found = (size_t)PQntuples(result);
+    *ret_taken = 0;
+    if (*ret_found)
+        code = outbox_take(outbox, result, instant_now(), ret_taken);
+    else
+        source_set_age(outbox->source, 0);
+    PQclear(result);
+    return code;
+}
+
+/* Frees the space of deleted rows: the server itself looks once a minute, and the table would grow
+ * until then. The owner of the table may; for others it has no effect. */
+static enum error_code outbox_vacuum(struct outbox_reader *outbox)
+{
+    if (outbox->deleted < OUTBOX_VACUUM_ROWS ||
+        instant_since_ns(outbox->vacuumed, instant_now()) / 1000000 < OUTBOX_VACUUM_MS)
+        return ERROR_NONE;
+    outbox->deleted = 0;
+    const enum error_code code =
+        outbox_ask(outbox, "VACUUM (SKIP_LOCKED) tickwheel.outbox", NULL, 0, NULL);
+    outbox->vacuumed = instant_now();
+    return code;
+}
+
+/* ---- sleep ---- */
+
+/* Asks for the lock of a sleeping reader, or gives it back. */
+static enum error_code outbox_set_asleep(struct outbox_reader *outbox, bool is_asleep)
+{
+    PGresult *result = NULL;
+    const enum error_code code =
+        outbox_ask(outbox,
+                   is_asleep ? "SELECT pg_try_advisory_lock(1953065836, 0)::int::bigint"
+                             : "SELECT pg_advisory_unlock(1953065836, 0)::int::bigint",
+                   NULL, 0, &result);
+
+    if (!code)
+        outbox->is_asleep = is_asleep && postgres_result_u64(result, 0, 0);
+    PQclear(result);
+    return code;
+}
+
+/* Waits after a turn that found nothing; `empty` is the number of such turns before. */
+static enum error_code outbox_rest(struct outbox_reader *outbox, unsigned empty)
+{
+    const uint64_t most = outbox->is_direct ? OUTBOX_AWAKE_MS_MAX : OUTBOX_POLL_MS_MAX;
+    uint64_t pause_ms = OUTBOX_POLL_MS_MIN;
+
+    if (outbox->is_asleep) {
+        bool has_notice = postgres_connection_take_notice(&outbox->connection);
+
+        if (!has_notice) {
+            outbox_wait(outbox, OUTBOX_SLEEP_MS, true);
+            postgres_connection_turn(&outbox->connection);
+            has_notice = postgres_connection_take_notice(&outbox->connection);
+        }
+        /* without one the next turn renews the place, and looks for rows all the same */
+        return has_notice ? outbox_set_asleep(outbox, false) : ERROR_NONE;
+    }
+    if (outbox->is_direct) {
+        const enum error_code code = outbox_set_asleep(outbox, true);
+
+        if (code || outbox->is_asleep)
+            return code; /* and looks once more, because writers that ended did not notify */
+    }
+    for (unsigned i = 0; i < empty && pause_ms < most; i++)
+        pause_ms *= 2;
+    outbox_wait(outbox, pause_ms < most ? pause_ms : most, false);
+    return ERROR_NONE;
+}
+
+/* ---- the thread ---- */
+
+/* Reads until something fails. */
+static enum error_code outbox_read(struct outbox_reader *outbox)
+{
+    uint64_t incarnation = 0, postponed_ms = OUTBOX_RETRY_MS_MIN;
+    unsigned empty = 0;
+    enum error_code code = outbox_look_at_session(outbox);
+
+    if (!code)
+        code = outbox_claim(outbox, &incarnation);
+    if (!code)
+        code = outbox_recover(outbox, incarnation);
+    if (code)
+        return code;
+    source_tell(outbox->source, NULL);
+    while (!code && !source_rows_is_stopping(outbox->rows)) {
+        size_t found = 0, taken = 0;
+
+        code = outbox_read_batch(outbox, &found, &taken);
+        if (!code && outbox->connection.generation != outbox->generation)
+            code = error_set(&outbox->error, ERROR_IO, "the connection was lost");
+        if (code)
+            break;
+        empty = found ? 0 : empty + 1;
+        if (taken == found)
+            postponed_ms = OUTBOX_RETRY_MS_MIN;
+        if (!found) {
+            code = outbox_rest(outbox, empty);
+        } else if (taken < found) { /* the node has no room for some */
+            outbox_wait(outbox, postponed_ms, false);
+            postponed_ms = postponed_ms < OUTBOX_RETRY_MS_MAX ? 2 * postponed_ms : postponed_ms;
+        } else if (outbox->is_asleep) {
+            code = outbox_set_asleep(outbox, false);
+        }
+        if (!code)
+            code = outbox_vacuum(outbox);
+    }
+    return code;
+}
+
+static void outbox_run(struct source_thread *source)
+{
+    const struct postgres_setup setup = {.uri = source_url(source),
+                                         .name = "tickwheeld",
+                                         .connect_ms = OUTBOX_CONNECT_MS,
+                                         .answer_ms = OUTBOX_ANSWER_MS};
+    struct outbox_reader outbox = {.source = source, .rows = source_rows_of(source)};
+    uint64_t pause_ms = OUTBOX_RETRY_MS_MIN;
+
+    buffer_init(&outbox.ids);
+    buffer_init(&outbox.refused);
+    buffer_init(&outbox.problems);
+    while (!source_rows_is_stopping(outbox.rows)) {
+        const struct instant began = instant_now();
+        enum error_code code = postgres_connection_open(&outbox.connection, &setup, &outbox.error);
+
+        if (!code)
+            code = outbox_read(&outbox);
+        postgres_connection_close(&outbox.connection);
+        if (source_rows_is_stopping(outbox.rows))
+            break;
+        source_tell(source, outbox.error.text);
+        if (instant_since_ns(began, instant_now()) / 1000000 > OUTBOX_RETRY_MS_MAX)
+            pause_ms = OUTBOX_RETRY_MS_MIN;
+        outbox_wait(&outbox, pause_ms, false);
+        pause_ms = pause_ms < OUTBOX_RETRY_MS_MAX ? 2 * pause_ms : pause_ms;
+    }
+    buffer_deinit(&outbox.ids);
+    buffer_deinit(&outbox.refused);
+    buffer_deinit(&outbox.problems);
+}
+
+static enum error_code outbox_check(const char *url, struct error *ret_error)
+{
+    const struct postgres_setup setup = {.uri = url, .name = "tickwheeld"};
+    struct postgres_connection connection;
+    const enum error_code code = postgres_connection_open(&connection, &setup, ret_error);
+
+    if (!code)
+        postgres_connection_close(&connection);
+    return code;
+}
+
+const struct source_kind source_outbox = {
+    .scheme = "postgres://", .check = outbox_check, .run = outbox_run};

@@ -1,0 +1,286 @@
+"""The outbox of a PostgreSQL database with a real daemon: each committed row takes effect once and in the order of its key, and a
+row that is rolled back never, while daemon, server and clients are killed. Method: beside each row its transaction writes a row
+of the test's own table, so the database itself says what was committed; the version of a timer says how often it changed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import shutil
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import harness
+import postgres_servers
+
+KILLS = int(os.environ.get("TEST_KILLS", "30"))
+WRITERS = 4
+
+
+class OutboxCase(unittest.TestCase):
+
+    def setUp(self):
+        self.data = tempfile.mkdtemp(prefix="tickwheel-outbox-")
+        self.addCleanup(shutil.rmtree, self.data)
+        self.server = self.enterContext(postgres_servers.Postgres())
+        self.make_outbox(self.server)
+
+    def make_outbox(self, server):
+        subprocess.run([harness.find("tickwheel"), "postgres", "init", server.url(), "--apply"], check=True,
+                       capture_output=True, timeout=60)
+        server.look("CREATE TABLE truth (number bigint PRIMARY KEY, key text, op text, value text)")
+
+    def start(self, url, data=None):
+        daemon = harness.Daemon(data or self.data, env={**os.environ, "TICKWHEEL_SOURCES": f"shop={url}"})
+        self.addCleanup(daemon.close)
+        harness.wait_until(daemon.is_ready, 30, "ready")
+        return daemon
+
+    def await_empty(self, server, seconds=60):
+        harness.wait_until(lambda: server.look("SELECT count(*) FROM tickwheel.outbox") == "0", seconds, "the outbox is empty")
+
+    def timers(self, daemon):
+        found, where = [], "/v1/timers?limit=1000"
+        while where:
+            status, _, page = daemon.call("GET", where)
+            self.assertEqual(status, 200, page)
+            found += page["timers"]
+            where = page["next"] and f"/v1/timers?limit=1000&cursor={page['next']}"
+        return found
+
+
+@unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
+class Outbox(OutboxCase):
+
+    def test_each_row_does_what_the_call_of_the_api_does(self):
+        daemon = self.start(self.server.url())
+        look = self.server.look
+        look("SELECT tickwheel.schedule('queue:a', '1 h', payload => '{\"n\": 1.50}', key => 'k', "
+             "fields => '{\"labels\": {\"team\": \"shop\"}, \"watch\": [\"paid\"]}')")
+        look("SELECT tickwheel.schedule('queue:b', '1 h', fields => '{\"watch\": [\"sent\"]}')")
+        self.await_empty(self.server)
+        first, second = self.timers(daemon)
+        self.assertEqual((first["key"], first["payload"], first["labels"]), ("k", {"n": 1.5}, {"team": "shop"}))
+        self.assertEqual(second["target"], "queue:b")
+        look("SELECT tickwheel.put('k', 'queue:c', '2 h'); SELECT tickwheel.touch('k', at => '2099-01-01T00:00Z')")
+        look("SELECT tickwheel.complete('sent')")
+        self.await_empty(self.server)
+        only, = self.timers(daemon)
+        self.assertEqual((only["due"], only["target"], only["version"]), ("2099-01-01T00:00:00.000Z", "queue:c", 3))
+        look("SELECT tickwheel.cancel('k'); SELECT tickwheel.cancel('k'); SELECT tickwheel.cancel('never')")
+        self.await_empty(self.server)
+        self.assertEqual(self.timers(daemon), [])
+        self.assertEqual(look("SELECT count(*) FROM tickwheel.rejected"), "0")
+
+    # proves: outbox-rejected
+    def test_what_is_refused_is_kept_with_its_problem(self):
+        daemon = self.start(self.server.url())
+        look = self.server.look
+        look("SELECT tickwheel.schedule('nonsense', '1 h', key => 'k')")
+        look("SELECT tickwheel.touch('absent', '1 h')")
+        look("SELECT tickwheel.schedule('queue:a', '1 h', fields => '{\"color\": 1}')")
+        look("SELECT tickwheel.schedule('queue:a', '1 h', fields => '{\"key\": \"elsewhere\"}')")
+        look(f"SELECT tickwheel.schedule('queue:a', '1 h', payload => to_json(repeat('x', {3 << 20})))")
+        look("SELECT tickwheel.cancel(E'\\t')")
+        look("SELECT tickwheel.schedule('queue:a', '1 h', key => 'k')")
+        look("SELECT tickwheel.schedule('queue:other', '1 h', key => 'k')")
+        self.await_empty(self.server)
+        rows = json.loads(look("SELECT json_agg(t) FROM (SELECT id, problem FROM tickwheel.rejected ORDER BY id) t"))
+        told = [(row["id"], row["problem"]["type"], [fault["pointer"] for fault in row["problem"].get("errors", [])])
+                for row in rows]
+        self.assertEqual(told, [
+            (1, "/problems/invalid", ["#/target"]), (2, "/problems/not-found", []), (3, "/problems/invalid", ["#/color"]),
+            (4, "/problems/invalid", ["#/key"]), (5, "/problems/too-large", []), (6, "/problems/invalid", ["#/key"]),
+            (8, "/problems/key-in-use", [])])
+        self.assertEqual([timer["key"] for timer in self.timers(daemon)], ["k"])
+        self.assertEqual(daemon.metric('tickwheel_source_rows_total{result="refused"}'), 7)
+
+    # proves: outbox-order
+    def test_a_transaction_that_commits_late_is_not_overlooked(self):
+        daemon = self.start(self.server.url())
+        late = subprocess.Popen(["psql", "-XAtq", self.server.url()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        harness.started.append(late)
+        late.stdin.write("BEGIN; SELECT tickwheel.put('late', 'queue:a', '1 h');\n")
+        late.stdin.flush()
+        self.assertEqual(late.stdout.readline().strip(), "1")
+        for n in range(20):
+            self.server.look(f"SELECT tickwheel.put('k{n}', 'queue:a', '1 h')")
+        harness.wait_until(lambda: len(self.timers(daemon)) == 20, 20, "the others are taken")
+        late.stdin.write("COMMIT;\n")
+        late.stdin.close()
+        late.wait(20)
+        late.stdout.close()
+        harness.wait_until(lambda: len(self.timers(daemon)) == 21, 20, "the late one is taken")
+
+    def test_one_daemon_reads_at_a_time(self):
+        self.start(self.server.url())
+        harness.wait_until(lambda: self.server.look("SELECT holder FROM tickwheel.reader"), 20, "the first reads")
+        other = tempfile.mkdtemp(prefix="tickwheel-outbox-")
+        self.addCleanup(shutil.rmtree, other)
+        second = self.start(self.server.url(), other)
+        harness.wait_until(lambda: "another daemon reads it" in second.output(), 20, "the second says so")
+        self.server.look("SELECT tickwheel.schedule('queue:a', '1 h')")
+        self.await_empty(self.server)
+        self.assertEqual(self.timers(second), [])
+        self.assertEqual(second.metric("tickwheel_sources_still"), 1)
+
+    def test_no_room_makes_rows_wait(self):
+        daemon = harness.Daemon(self.data, "--pending-max", "5",
+                                env={**os.environ, "TICKWHEEL_SOURCES": f"shop={self.server.url()}"})
+        self.addCleanup(daemon.close)
+        harness.wait_until(daemon.is_ready, 30, "ready")
+        self.server.look("SELECT tickwheel.put('k' || n, 'queue:a', '1 h') FROM generate_series(1, 8) n")
+        harness.wait_until(lambda: self.server.look("SELECT count(*) FROM tickwheel.outbox") == "3", 20, "five are taken")
+        for timer in self.timers(daemon)[:3]:
+            daemon.call("DELETE", f"/v1/timers/{timer['id']}")
+        self.await_empty(self.server)
+        self.assertEqual(len(self.timers(daemon)), 5)
+
+    @unittest.skipIf(postgres_servers.PgBouncer.missing(), postgres_servers.PgBouncer.missing())
+    def test_a_pooler_may_be_between(self):
+        with postgres_servers.PgBouncer(self.server) as pooler:
+            daemon = self.start(pooler.url())
+            for n in range(5):
+                self.server.look(f"SELECT tickwheel.schedule('queue:a', '1 h', key => 'k{n}')")
+                self.await_empty(self.server)
+            self.assertEqual(len(self.timers(daemon)), 5)
+            self.assertEqual(self.server.ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0")
+
+
+class Writer(threading.Thread):
+    """Writes transactions until it is told to stop. Each changes one or two of its own keys or schedules without one; half are
+    rolled back, and some lose their session on the way."""
+
+    def __init__(self, case, number, seed):
+        super().__init__()
+        self.case, self.number, self.random, self.is_over = case, number, random.Random(seed), False
+        self.session, self.count = None, 0
+
+    def statement(self):
+        self.count += 1
+        value = f"{self.number}-{self.count}"
+        key = f"w{self.number}k{self.random.randrange(3)}"
+        op = self.random.choice(["schedule", "put", "put", "touch", "cancel"])
+        call = {"schedule": f"schedule('queue:a', '5 h', payload => '\"{value}\"')",
+                "put": f"put('{key}', 'queue:a', '1 h', payload => '\"{value}\"')",
+                "touch": f"touch('{key}', at => '2099-01-01T00:00Z'::timestamptz + interval '{self.count} s')",
+                "cancel": f"cancel('{key}')"}[op]
+        key = "NULL" if op == "schedule" else f"'{key}'"
+        return f"INSERT INTO truth SELECT tickwheel.{call}, {key}, '{op}', '{value}';"
+
+    def run(self):
+        while not self.is_over:
+            words = " ".join(self.statement() for _ in range(self.random.randint(1, 3)))
+            end = self.random.choice(["COMMIT", "ROLLBACK"])
+            if not self.session or self.session.poll() is not None:
+                self.session = subprocess.Popen(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", self.case.url()],
+                                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                                text=True)
+                harness.started.append(self.session)
+            try:
+                self.session.stdin.write(f"BEGIN; {words} {end}; SELECT 'over';\n")
+                self.session.stdin.flush()
+                while self.session.stdout.readline() not in ("over\n", ""):
+                    pass
+            except (BrokenPipeError, OSError):
+                self.session.wait(20)
+
+    def kill(self):
+        session = self.session
+        if session and session.poll() is None:
+            session.kill()
+
+
+@unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
+class OutboxUnderKills(OutboxCase):
+
+    def url(self):
+        return self.where
+
+    def expected(self, server):
+        """What the committed rows ask: the values of timers without a key, and value and version of each live key."""
+        free, live = [], {}
+        for line in server.look("SELECT number, coalesce(key, ''), op, value FROM truth ORDER BY number").splitlines():
+            _, key, op, value = line.split("|")
+            if op == "schedule":
+                free.append(value)
+            elif op == "put":
+                live[key] = (value, live[key][1] + 1 if key in live else 1)
+            elif op == "cancel":
+                live.pop(key, None)
+            elif key in live:
+                live[key] = (live[key][0], live[key][1] + 1)
+        return sorted(free), live
+
+    def check(self, server, daemon):
+        self.await_empty(server, 120)
+        timers = self.timers(daemon)
+        free, live = self.expected(server)
+        self.assertGreater(len(free), 0)
+        self.assertEqual(sorted(timer["payload"] for timer in timers if "key" not in timer), free)
+        self.assertEqual({timer["key"]: (timer["payload"], timer["version"]) for timer in timers if "key" in timer}, live)
+        kinds = server.look("SELECT DISTINCT op || ' ' || (problem->>'type') FROM tickwheel.rejected ORDER BY 1").splitlines()
+        self.assertLessEqual(set(kinds), {"touch /problems/not-found", "touch /problems/gone"})
+
+    def begin_writers(self, seed):
+        writers = [Writer(self, n, seed + n) for n in range(WRITERS)]
+        for writer in writers:
+            writer.start()
+        return writers
+
+    def end_writers(self, writers):
+        for writer in writers:
+            writer.is_over = True
+        for writer in writers:
+            writer.join(60)
+            writer.session.stdin.close()
+            writer.session.wait(20)
+            writer.session.stdout.close()
+
+    # proves: outbox-once
+    def test_kills_of_daemon_server_and_clients(self):
+        seed = int(os.environ.get("TEST_SEED", random.SystemRandom().randrange(1 << 32)))
+        print(f"TEST_SEED={seed}", file=sys.stderr)
+        dice = random.Random(seed)
+        self.where = self.server.url()
+        daemon = self.start(self.where)
+        writers = self.begin_writers(seed)
+        for kill in range(KILLS):
+            taken = self.committed()
+            harness.wait_until(lambda: self.committed() > taken + dice.randrange(20), 60, "some rows are committed")
+            what = kill % 3
+            if what == 0:
+                daemon.signal(signal.SIGKILL)
+                daemon = self.start(self.where)
+            elif what == 1:
+                self.server.stop(signal.SIGKILL)
+                self.server.start()
+            else:
+                dice.choice(writers).kill()
+        self.end_writers(writers)
+        self.check(self.server, daemon)
+
+    def committed(self):
+        return int(self.server.look("SELECT count(*) FROM truth"))
+
+    def test_a_standby_is_promoted(self):
+        with self.server.standby() as standby:
+            self.where = (f"postgres://{self.server.user}@127.0.0.1:{self.server.port},127.0.0.1:{standby.port}/"
+                          f"{self.server.database}?target_session_attrs=read-write")
+            daemon = self.start(self.where)
+            writers = self.begin_writers(7)
+            harness.wait_until(lambda: self.committed() > 100, 60, "some rows are committed")
+            self.server.stop(signal.SIGKILL)
+            standby.promote()
+            before = int(standby.look("SELECT count(*) FROM truth"))
+            harness.wait_until(lambda: int(standby.look("SELECT count(*) FROM truth")) > before + 50, 60, "writers go on")
+            self.end_writers(writers)
+            self.check(standby, daemon)
+
+
+if __name__ == "__main__":
+    unittest.main()
