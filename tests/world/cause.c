@@ -107,6 +107,10 @@ static struct content put_content(const struct twin *twin, const struct content 
 
     content.request = old->request;
     content.variant = old->variant;
+    if (content.debounce.for_ms)
+        content_debounce(&content, asked->debounce.first,
+                         old->debounce.for_ms ? wall_min(old->debounce.first, asked->debounce.first)
+                                              : asked->debounce.first);
     if (!rhythm_plans_same(&old->rhythm, &asked->rhythm))
         return content;
     content.created = old->created;
@@ -194,6 +198,9 @@ static bool makes(const struct world *world, const struct op *op, const struct t
     if (timer->version != twin->row.version + 1 ||
         timer_is_final(twin->row.state) != (change->kind == COMMAND_REDRIVE))
         return false;
+    if (twin->row.state == TIMER_DELIVERING && change->kind != COMMAND_CANCEL &&
+        change->kind != COMMAND_ANSWER)
+        return false;
     *content = twin->row.content;
     bool is_right = false;
     switch (change->kind) {
@@ -219,6 +226,9 @@ static bool makes(const struct world *world, const struct op *op, const struct t
     case COMMAND_FIRE:
         content->due = timer->due;
         is_right = is_fired(world, op, twin, timer);
+        break;
+    case COMMAND_ANSWER:
+        is_right = answers_could(world, op, twin, timer);
         break;
     case COMMAND_PAUSE:
     case COMMAND_RESUME:
@@ -362,7 +372,8 @@ void cause_may_be_nobody(struct causes *causes)
 {
     struct credit *credit = &causes->credits[causes->count - 1];
 
-    credit->others[credit->other_count++] = causes->nobody;
+    if (credit->other_count == 0 || credit->others[credit->other_count - 1] != causes->nobody)
+        credit->others[credit->other_count++] = causes->nobody;
 }
 
 /* Returns the index of the request among the others; their count if it is not among them. */

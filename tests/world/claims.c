@@ -107,7 +107,7 @@ static void judge_key(struct world *world, const struct op *op, const struct con
     switch (error) {
     case ERROR_NONE:
     case ERROR_KEY_IN_USE:
-        if (op->command.kind == COMMAND_PUT)
+        if (op->command.kind == COMMAND_PUT || asked->debounce.for_ms)
             world_fail(world, twin->number, SAME, "a put does not replace it");
         if (timer && asks_the_same(twin, timer, asked) != (error == ERROR_NONE))
             world_fail(world, twin->number, SAME, "%s, but what is asked for is %s",
@@ -185,11 +185,12 @@ void claims_judge_met(struct world *world, struct op *op, size_t i, enum error_c
     world_note(world, "met", op->partition, twin->number, error, op->created[i]->number);
     if (command->timer_count == 1)
         judge_shown(world, op, twin, timer);
-    if (!error && command->kind == COMMAND_PUT && cause_claim(world, op, twin, timer->version)) {
+    if (!error && clients_puts(op, i) && cause_claim(world, op, twin, timer->version)) {
         if (command->if_version && timer->version != command->if_version + 1)
             world_fail(world, twin->number, "a stale version changes nothing",
                        "version %u was replaced by %u", command->if_version, timer->version);
         world->totals->replaced++;
+        world->totals->debounced += asked->debounce.for_ms > 0;
         return;
     }
     if (!cause_claim_count(world, op, 0))

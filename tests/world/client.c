@@ -156,6 +156,30 @@ static uint8_t draw_flow(const struct world *world, uint64_t token)
     return drawn % 1000 < world->plan.flow_permille ? 1 + drawn / 1000 % FLOWS_MAX : 0;
 }
 
+/* Drawn like draw_report. */
+static uint32_t draw_ack_timeout_ms(const struct world *world, uint64_t token)
+{
+    static const uint32_t TIMEOUTS[] = {0, 0, 1000, 2500, 12 * 3600 * 1000};
+
+    return world->plan.later_permille
+               ? TIMEOUTS[random_mix(world->settings->seed ^ token << 17) % 5]
+               : 0;
+}
+
+/* Draws a debounce in place of a time, like draw_report. */
+static void draw_debounce(struct world *world, struct content *content)
+{
+    static const uint64_t FORS[] = {1, 20, 500, 5000, 3600 * 1000};
+    const uint64_t drawn = random_mix(world->settings->seed ^ (uint64_t)content->labels << 15);
+
+    if (!content->key || rhythm_recurs(&content->rhythm) ||
+        drawn % 1000 >= world->plan.debounce_permille)
+        return;
+    content->debounce.for_ms = FORS[drawn / 1000 % (sizeof(FORS) / sizeof(*FORS))];
+    content->debounce.at_most_ms = content->debounce.for_ms * (1 + drawn / 10000 % 4);
+    content_debounce(content, content->created, content->created);
+}
+
 /* Last due time of a timer with several targets: while it waits for its parts, its row moves on by up
  * to an hour, and a part may be retried for long. */
 #define FAN_DUE_MAX ((struct wall){WALL_MS_MAX - UINT64_C(366) * 24 * 3600 * 1000})
@@ -181,7 +205,10 @@ static void draw_fan(struct world *world, struct content *content)
     content->target = content->fan[0].target;
     content->origin = content->fan[0].origin;
     content->watch = content->group = 0;
-    content->due = wall_min(content->due, FAN_DUE_MAX);
+    if (content->due.ms > FAN_DUE_MAX.ms) {
+        content->debounce.for_ms = 0;
+        content->due = FAN_DUE_MAX;
+    }
 }
 
 struct content clients_draw_content(struct world *world)
@@ -205,7 +232,9 @@ struct content clients_draw_content(struct world *world)
     content.flow = draw_flow(world, content.labels);
     content.tenant = tenants_draw(world);
     content.rhythm = rhythm_draw(world, content.created, &content.due);
+    content.ack_timeout_ms = draw_ack_timeout_ms(world, content.labels);
     requests_name(world, &content);
+    draw_debounce(world, &content);
     draw_fan(world, &content);
     return content;
 }
@@ -222,11 +251,15 @@ static void strip_fan(const struct world *world, struct op *op)
 {
     struct content *content = &op->change.content;
 
-    if (!world->plan.fan_permille || is_of_part(op))
+    if (!world->plan.fan_permille)
+        return;
+    /* while a part waits for long, the row of its timer moves on each hour */
+    content->due = wall_min(content->due, wall_add(world_now(world), PACE_MS_MAX));
+    content->due = wall_min(content->due, FAN_DUE_MAX);
+    if (is_of_part(op))
         return;
     content->fan_count = 0;
     content->watch = content->group = 0;
-    content->due = wall_min(content->due, FAN_DUE_MAX);
     if (rhythm_recurs(&content->rhythm)) {
         const uint64_t drop_after_ms = content->rhythm.drop_after_ms;
 
@@ -270,6 +303,11 @@ static size_t redriven_count(const struct world *world, uint16_t partition)
     return count;
 }
 
+bool clients_puts(const struct op *op, size_t i)
+{
+    return op->command.kind == COMMAND_PUT || op->created[i]->asked.debounce.for_ms > 0;
+}
+
 void clients_ask(struct world *world, enum command_kind kind, uint16_t partition,
                  const struct content *contents, size_t count, uint32_t if_version)
 {
@@ -286,10 +324,10 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
         world_note(world, kind == COMMAND_PUT ? "put" : "create", partition, twin->number,
                    contents[i].due.ms, contents[i].origin);
     }
-    if (kind == COMMAND_PUT) {
+    if (clients_puts(op, 0)) {
         op->key = contents[0].key;
         op->change = (struct change){
-            .kind = kind, .content = op->created[0]->asked, .if_version = if_version};
+            .kind = COMMAND_PUT, .content = op->created[0]->asked, .if_version = if_version};
         op->command.if_version = if_version;
     }
     op->pending = model_pending_max(&world->model, partition) + redriven_count(world, partition);
@@ -314,7 +352,9 @@ static void create_some(struct world *world, uint16_t partition, size_t count)
     for (size_t i = 0; i < count; i++) {
         contents[i] = clients_draw_content(world);
         contents[i].tenant = contents[0].tenant; /* the request is that tenant's */
-        if (is_one_due && !rhythm_recurs(&contents[i].rhythm))
+        if (count > 1)
+            contents[i].debounce.for_ms = 0; /* one request changes one timer */
+        if (is_one_due && !rhythm_recurs(&contents[i].rhythm) && !contents[i].debounce.for_ms)
             contents[i].due = due;
     }
     clients_ask(world, COMMAND_CREATE, partition, contents, count, 0);
@@ -325,6 +365,7 @@ void clients_create(struct world *world, uint16_t partition, struct wall due)
     struct content content = clients_draw_content(world);
 
     content.due = due;
+    content.debounce.for_ms = 0;
     content.rhythm = RHYTHM_NONE;
     content.key = content.request = content.watch = content.tenant = 0;
     clients_ask(world, COMMAND_CREATE, partition, &content, 1, 0);
@@ -397,6 +438,7 @@ uint32_t clients_draw_fields(const struct world *world)
 
     return (uint32_t)drawn &
            (PATCH_WATCH | PATCH_SCHEDULE | (world->plan.flow_permille ? PATCH_FLOW : 0) |
+            (world->plan.later_permille ? PATCH_ACK_TIMEOUT : 0) |
             (world->plan.report_permille ? PATCH_ON_DEAD | PATCH_ON_SUCCESS : 0));
 }
 
@@ -652,6 +694,10 @@ void clients_act(struct world *world)
     if (action == ACTION_TOUCH) {
         if (!world->host.partitions[partition].is_draining)
             touches_act(world, partition);
+        return;
+    }
+    if (action == ACTION_ANSWER) {
+        answers_act(world);
         return;
     }
     if (action == ACTION_RELEASE) {

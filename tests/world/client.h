@@ -62,8 +62,8 @@ struct op {
     struct twin *created[CREATE_MANY_MAX]; /* CREATE, PUT */
     struct timer *timers[CREATE_MANY_MAX]; /* its arguments */
     struct command_created results[CREATE_MANY_MAX];
-    struct walk *walk;         /* LIST */
-    uint32_t released_version; /* RELEASE: version of the timer when its lease was ended */
+    struct walk *walk;      /* LIST */
+    uint32_t acted_version; /* RELEASE, ANSWER: version of the timer when its attempt ended */
 };
 
 struct clients {
@@ -110,6 +110,9 @@ uint32_t clients_draw_fields(const struct world *world);
 
 /* Makes the command patch what its change says. */
 void clients_patch(struct world *world, struct op *op);
+
+/* True if the i-th timer of a create or put replaces a live timer with its key. */
+bool clients_puts(const struct op *op, size_t i);
 
 /* Submits a create, or put, of those contents. */
 void clients_ask(struct world *world, enum command_kind kind, uint16_t partition,
@@ -191,6 +194,37 @@ void releases_judge(struct world *world, struct op *op);
 
 /* True if a release may be answered that no worker has the timer. */
 bool releases_may_miss(const struct world *world, const struct op *op);
+
+/* ---- answers.c: a receiver answers later, by the token of its attempt
+ *
+ * The attempt ends once: by an answer with its token, or when the time for that is over. The wait
+ * outlives a crash. ---- */
+
+/* Makes a call of ACTION_ANSWER. */
+void answers_act(struct world *world);
+
+/* Writes the token of a delivery that is sent. */
+void answers_give_token(struct world *world, struct delivery *delivery);
+
+/* True if the receiver that has accepted this delivery will answer later. */
+bool answers_come_later(struct world *world, const struct delivery *delivery);
+
+/* Takes the end of an attempt that was answered later, or in vain, and checks its reason. */
+void answers_end(struct world *world, struct sim_partition *partition,
+                 const struct delivery *delivery);
+
+/* Checks the row of a timer that waits for its answer from here on. */
+void answers_check_awaited(struct world *world, struct twin *twin, const struct timer *timer);
+
+/* True if the answer put off the end of the wait, in `timer` of the twin's row. */
+bool answers_could(const struct world *world, const struct op *op, const struct twin *twin,
+                   const struct timer *timer);
+
+/* Judges an answer that was taken. */
+void answers_judge(struct world *world, struct op *op);
+
+/* True if an answer may be refused, because its attempt is over, or not waiting yet. */
+bool answers_may_miss(const struct world *world, const struct op *op);
 
 /* ---- pauses.c: a timer is paused, which nothing but a resumption or its time ends
  *

@@ -3,6 +3,7 @@
 
 #include "plan.h"
 #include "tenants.h"
+#include "timer/awaits.h"
 #include "timer/fanout.h"
 
 #include <assert.h>
@@ -17,7 +18,8 @@ struct content_texts {
         labels[CONTENT_LABELS_SIZE], payload[PAYLOAD_MAX];
     char on_dead[80], on_success[80], report_of[TIMER_ID_TEXT_SIZE], firing_of[TIMER_ID_TEXT_SIZE];
     char key[CONTENT_NAME_SIZE], request[CONTENT_NAME_SIZE], watch[EVENTS_MAX * CONTENT_NAME_SIZE];
-    char schedule[RHYTHM_TEXT_SIZE], flow[20];
+    char schedule[RHYTHM_TEXT_SIZE], flow[20], debounce[DEBOUNCE_TEXT_SIZE];
+    char ack_timeout[ACK_TIMEOUT_TEXT_SIZE];
     struct timer_texts texts;
 };
 
@@ -163,6 +165,12 @@ static void write_texts(const struct content *content, struct content_texts *ret
         ret->texts.headers = PRINT(ret->headers, "x-token: %" PRIu32 "\n", content->headers);
     if (content->flow)
         ret->texts.flow = PRINT(ret->flow, "flow-%u\n%u 0 0", content->flow, content->flow);
+    if (content->ack_timeout_ms) {
+        ack_timeout_format(content->ack_timeout_ms, ret->ack_timeout);
+        ret->texts.ack_timeout = bytes_of(ret->ack_timeout);
+    }
+    if (content->debounce.for_ms)
+        ret->texts.debounce = debounce_write(&content->debounce, ret->debounce);
     write_names(content, ret);
     write_reports(content, ret);
 }
@@ -183,6 +191,16 @@ struct content content_of_report(const struct content *about, const struct timer
     };
 }
 
+void content_debounce(struct content *content, struct wall call, struct wall first)
+{
+    struct debounce *debounce = &content->debounce;
+
+    debounce->first = first;
+    content->due =
+        wall_min(wall_add(call, debounce->for_ms), wall_add(first, debounce->at_most_ms));
+    content->due = wall_min(content->due, (struct wall){WALL_MS_MAX});
+}
+
 struct content content_of_firing(const struct content *of, const struct timer_id *id,
                                  struct wall due)
 {
@@ -190,6 +208,7 @@ struct content content_of_firing(const struct content *of, const struct timer_id
 
     content.due = due;
     content.key = content.request = 0;
+    content.debounce = (struct debounce){.for_ms = 0};
     content.firing_of = *id;
     content.rhythm = RHYTHM_NONE;
     content.rhythm.drop_after_ms = of->rhythm.drop_after_ms;
@@ -205,6 +224,7 @@ struct content content_of_part(const struct content *of, const struct timer_id *
     content.fan_count = 0;
     content.key = content.request = content.watch = content.on_dead = content.on_success = 0;
     content.rhythm = RHYTHM_NONE;
+    content.debounce = (struct debounce){.for_ms = 0};
     content.retry.until_next = false;
     content.report_of = content.firing_of = (struct timer_id){{0}, 0, 0};
     content.part_of = *id;
@@ -262,7 +282,7 @@ bool content_matches(const struct content *content, const struct timer *timer)
         return false;
     if (may_lack && !texts->payload.size && !texts->headers.size && !texts->watch.size &&
         !texts->schedule.size && !texts->on_dead.size && !texts->on_success.size &&
-        !texts->flow.size)
+        !texts->flow.size && !texts->debounce.size && !texts->ack_timeout.size)
         return true;
     return (content->body_sum ? bytes_hash(0, texts->payload) == content->body_sum
                               : bytes_equal(texts->payload, want.texts.payload)) &&
@@ -270,6 +290,8 @@ bool content_matches(const struct content *content, const struct timer *timer)
            bytes_equal(texts->on_dead, want.texts.on_dead) &&
            bytes_equal(texts->on_success, want.texts.on_success) &&
            bytes_equal(texts->flow, want.texts.flow) &&
+           bytes_equal(texts->ack_timeout, want.texts.ack_timeout) &&
+           bytes_equal(texts->debounce, want.texts.debounce) &&
            bytes_equal(texts->headers, want.texts.headers) &&
            bytes_equal(texts->watch, want.texts.watch) &&
            bytes_equal(texts->schedule, want.texts.schedule);
@@ -280,7 +302,7 @@ bool content_matches(const struct content *content, const struct timer *timer)
 bool content_is_same(const struct content *there, const struct content *asked)
 {
     const uint32_t all = PATCH_TARGET | PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY |
-                         PATCH_ON_DEAD | PATCH_ON_SUCCESS | PATCH_FLOW;
+                         PATCH_ON_DEAD | PATCH_ON_SUCCESS | PATCH_FLOW | PATCH_ACK_TIMEOUT;
     char a[RHYTHM_TEXT_SIZE], b[RHYTHM_TEXT_SIZE];
 
     return content_equal(there, asked, all) && there->watch == asked->watch &&
@@ -321,6 +343,8 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
         content->on_success = values->on_success;
     if (fields & PATCH_FLOW)
         content->flow = values->flow;
+    if (fields & PATCH_ACK_TIMEOUT)
+        content->ack_timeout_ms = values->ack_timeout_ms;
     if (fields & PATCH_SCHEDULE) {
         content->rhythm = values->rhythm;
         if (!content->rhythm.cron && !content->rhythm.is_from_named)
@@ -349,6 +373,7 @@ bool content_equal(const struct content *a, const struct content *b, uint32_t fi
            (!(fields & PATCH_ON_DEAD) || a->on_dead == b->on_dead) &&
            (!(fields & PATCH_ON_SUCCESS) || a->on_success == b->on_success) &&
            (!(fields & PATCH_FLOW) || a->flow == b->flow) &&
+           (!(fields & PATCH_ACK_TIMEOUT) || a->ack_timeout_ms == b->ack_timeout_ms) &&
            (!(fields & PATCH_LABELS) ||
             (a->labels == b->labels && a->number == b->number && a->group == b->group));
 }

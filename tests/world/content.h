@@ -9,6 +9,7 @@
 #include "engine/command.h"
 #include "plan.h"
 #include "rhythm.h"
+#include "timer/debounce.h"
 
 enum { EVENTS_MAX = 5, FLOWS_MAX = 3 };
 
@@ -33,6 +34,7 @@ struct content {
     uint8_t watch;         /* a bit for each event */
     uint8_t tenant;        /* tenant that owns the timer */
     uint8_t on_dead, on_success; /* 1 + the origin of the target; 0 for none */
+    uint32_t ack_timeout_ms;     /* time for a later answer; 0 for that of the engine */
     uint8_t flow;                /* number of the flow, which is also its limit; 0 for none */
     /* id of the timer that a report is about; all zero if this is no report */
     struct timer_id report_of;
@@ -42,6 +44,7 @@ struct content {
     struct fan_target fan[FAN_MAX]; /* the first one is also `target` and `origin` */
     uint64_t body_sum;              /* checksum of a report's own payload; 0 if it was patched */
     struct rhythm rhythm;
+    struct debounce debounce; /* for_ms is 0 if its time is no debounce */
 };
 
 enum { CONTENT_NAME_SIZE = 40 };
@@ -78,6 +81,10 @@ enum { CONTENT_TARGET_SIZE = 80 };
 
 struct bytes content_target_text(const struct fan_target *target,
                                  char ret_text[CONTENT_TARGET_SIZE]);
+
+/* Sets the time of a debounce after a call at `call`: so long after it, but no later than so long
+ * after the first call. */
+void content_debounce(struct content *content, struct wall call, struct wall first);
 
 /* Makes the timer that asks for `content`, to be given to the engine. */
 struct timer *content_timer(const struct content *content);

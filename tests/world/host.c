@@ -157,10 +157,12 @@ static void take_given_up(struct world *world, struct sim_partition *partition)
     }
 }
 
-static void drop_answered(struct sim_partition *partition)
+static void take_answered(struct world *world, struct sim_partition *partition)
 {
-    for (struct delivery *answered; (answered = engine_take_answered(partition->engine));)
+    for (struct delivery *answered; (answered = engine_take_answered(partition->engine));) {
+        answers_end(world, partition, answered);
         engine_free_answered(answered);
+    }
 }
 
 static void take_events(struct world *world, struct sim_partition *partition)
@@ -197,7 +199,7 @@ static void release(struct world *world, struct sim_partition *partition, struct
     struct twin *twin = model_twin_of(world, partition->index, delivery->timer);
     const struct wall now = begin(world, partition);
 
-    op->released_version = twin->row.version;
+    op->acted_version = twin->row.version;
     engine_begin(partition->engine, now);
     delivered(world, partition, twin, QUEUE_ORIGIN, delivery, now);
     command->has_acted = true;
@@ -230,7 +232,7 @@ static void pump(struct world *world, struct sim_partition *partition)
     const uint64_t first = world_below(world, 4);
 
     take_given_up(world, partition);
-    drop_answered(partition);
+    take_answered(world, partition);
     take_events(world, partition);
 
     const bool is_lazy = !world->is_quiet && !partition->is_draining &&

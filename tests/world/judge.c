@@ -117,6 +117,8 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
     if (!twin_is_live(twin))
         world_fail(world, twin->number, OVER, "it is %s",
                    twin->life == TWIN_DURABLE ? timer_state_text(row->state) : "not durable");
+    if (row->state == TIMER_DELIVERING)
+        world_fail(world, twin->number, "one delivery at a time", "its receiver answers later");
     if (row->content.fan_count)
         world_fail(world, twin->number, "each of several targets has a part", "it is delivered");
     if (twin->is_out || twin->has_outcome)
@@ -171,6 +173,7 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
     world->totals->failed += outcome->result == DELIVERY_FAILED;
     twin->was_given_back =
         outcome->result == DELIVERY_RETURNED || outcome->result == DELIVERY_POSTPONED;
+    world->totals->accepted += outcome->result == DELIVERY_AWAITED;
     world->totals->returned += outcome->result == DELIVERY_RETURNED;
     world->totals->ended += outcome->result == DELIVERY_ENDED;
     twin->is_out = false;
@@ -442,7 +445,8 @@ static void judge_refused(struct world *world, const struct sim_partition *parti
         break;
     case ERROR_GONE:
         judge_shown(world, op, twin, op->command.timer);
-        is_right = timer_is_final(op->command.timer->state);
+        is_right = op->command.kind == COMMAND_ANSWER ? answers_may_miss(world, op)
+                                                      : timer_is_final(op->command.timer->state);
         break;
     case ERROR_INVALID:
         is_right =
@@ -458,7 +462,8 @@ static void judge_refused(struct world *world, const struct sim_partition *parti
         is_right = op->command.kind == COMMAND_FIRE && op->command.timer->state == TIMER_PAUSED;
         break;
     case ERROR_ALREADY_FIRING:
-        is_right = twin_was_busy(twin, op->step);
+        is_right = op->command.kind == COMMAND_ANSWER ? answers_may_miss(world, op)
+                                                      : twin_was_busy(twin, op->step);
         break;
     case ERROR_VERSION_MISMATCH:
         is_right = op->command.if_version != 0 &&
@@ -606,7 +611,7 @@ static void judge_call(struct world *world, struct sim_partition *partition, str
         [COMMAND_REDRIVE] = "redriven", [COMMAND_EXPLAIN] = "got",
         [COMMAND_TOUCH] = "touched",    [COMMAND_FORGET] = "forgotten",
         [COMMAND_PAUSE] = "paused",     [COMMAND_RESUME] = "resumed",
-        [COMMAND_RELEASE] = "released",
+        [COMMAND_RELEASE] = "released", [COMMAND_ANSWER] = "answered",
     };
     struct twin *twin = op->key ? claims_judge_named(world, op) : op->twin;
 
@@ -638,6 +643,8 @@ static void judge_call(struct world *world, struct sim_partition *partition, str
         judge_forgotten(world, op);
     else if (command->kind == COMMAND_RELEASE)
         releases_judge(world, op);
+    else if (command->kind == COMMAND_ANSWER)
+        answers_judge(world, op);
     else
         judge_changed(world, op);
     if (command_gets(command) && !command->error) {
@@ -690,6 +697,8 @@ static bool judge_fits(enum feed_kind kind, enum timer_state state)
     case FEED_REDRIVEN:
     case FEED_RETRIED:
         return state == TIMER_RETRYING || state == TIMER_SCHEDULED;
+    case FEED_ACCEPTED:
+        return state == TIMER_DELIVERING;
     case FEED_FIRED:
         return state == TIMER_FIRED || state == TIMER_SCHEDULED;
     case FEED_PAUSED:

@@ -540,8 +540,8 @@ static const char *may_be_given_up(const struct world *world, struct twin *twin,
     struct content content = row->content;
 
     content.due = timer->due;
-    if (row->state == TIMER_PAUSED || timer->version != row->version + 1 ||
-        !content_matches(&content, timer) ||
+    if (row->state == TIMER_PAUSED || row->state == TIMER_DELIVERING ||
+        timer->version != row->version + 1 || !content_matches(&content, timer) ||
         (timer_is_final(timer->state) && timer->attempts != row->attempts))
         return NULL;
     for (size_t i = told->count; i-- > row->told_index;) {
@@ -589,7 +589,9 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     struct content content, by_parent;
     if (was_postponed_last(world, twin, timer))
         return;
-    if (is_postponed(twin, timer)) {
+    if (twin->has_outcome && twin->outcome.result == DELIVERY_AWAITED) {
+        answers_check_awaited(world, twin, timer);
+    } else if (is_postponed(twin, timer)) {
         check_postponed(world, twin, timer);
     } else if (twin->has_outcome) {
         check_outcome(world, twin, timer);
@@ -601,7 +603,7 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     } else if (is_reported(world, twin) && was_given_up(world, twin, timer)) {
         return;
     } else if (cause_find(world, twin, timer, &content)) {
-        if (made_could_be_by_parent(world, twin, timer, &by_parent))
+        if (!world->model.is_doubtful && made_could_be_by_parent(world, twin, timer, &by_parent))
             cause_may_be_nobody(&world->causes);
         /* the row of a dead letter may be trimmed at once, and need not be stored */
         const char *error = timer_is_final(row->state) || row->content.on_dead
@@ -696,6 +698,8 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
         model_wrong(world, twin, timer, "it does not lie among the dead letters");
     row->is_stored = true;
     row->failing = timer->failing;
+    snprintf(row->awaits, sizeof(row->awaits), "%.*s", (int)timer->texts.awaits.size,
+             timer->texts.awaits.size ? timer->texts.awaits.data : "");
     if (!timer_is_final(timer->state) || timer->state == TIMER_DEAD ||
         row->at.ms == STORAGE_PAUSED_AT.ms)
         row->at = timer->at;

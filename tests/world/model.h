@@ -13,6 +13,7 @@
 #include "content.h"
 #include "engine/engine.h"
 #include "firings.h"
+#include "timer/awaits.h"
 #include "timer/fanout.h"
 #include "plan.h"
 
@@ -45,6 +46,7 @@ struct sim_row {
     struct content content;
     struct firings firings;
     struct fan_row fan;
+    char awaits[AWAITS_TEXT_SIZE + 1]; /* while it is DELIVERING; otherwise empty */
     struct wall at, ended;
     struct wall paused; /* time at which it was paused, with a note */
     struct wall failing;
@@ -100,11 +102,12 @@ struct twin {
     uint32_t change_count; /* number of requests on its id in flight */
     /* Delivery. */
     bool is_out;
-    uint64_t out_step;   /* step of the last delivery */
-    struct wall out_at;  /* time by its engine at that step */
-    struct wall out_due; /* due time of that delivery */
-    uint8_t out_flow;    /* its flow then */
-    uint64_t out_epoch;  /* epoch of the engine that began it */
+    uint64_t out_step;                 /* step of the last delivery */
+    struct wall out_at;                /* time by its engine at that step */
+    struct wall out_due;               /* due time of that delivery */
+    uint8_t out_flow;                  /* its flow then */
+    char token[AWAITS_TOKEN_SIZE + 1]; /* token of the last delivery */
+    uint64_t out_epoch;                /* epoch of the engine that began it */
     bool was_given_back; /* whether that delivery came back without having been sent */
     bool has_outcome;    /* whether the outcome was handed to the engine, and is not durable yet */
     struct delivery_outcome outcome;
@@ -162,7 +165,8 @@ static inline bool twin_is_parted(const struct twin *twin)
 /* True if it was out, or had an outcome that was not durable, at some time since that step. */
 static inline bool twin_was_busy(const struct twin *twin, uint64_t step)
 {
-    return twin->is_out || twin->has_outcome || twin_is_parted(twin) || twin->busy_step >= step;
+    return twin->is_out || twin->has_outcome || twin_is_parted(twin) ||
+           twin->row.state == TIMER_DELIVERING || twin->busy_step >= step;
 }
 
 void model_init(struct sim_model *model);

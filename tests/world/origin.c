@@ -67,6 +67,10 @@ static uint64_t decide(struct world *world, struct parcel *parcel)
     default:
         break;
     }
+    if (parcel->outcome.result == DELIVERY_DONE && answers_come_later(world, parcel->delivery)) {
+        parcel->outcome.result = DELIVERY_AWAITED;
+        parcel->outcome.status = 202;
+    }
     if (delay_ms >= timeout_ms && !world->is_quiet) {
         delay_ms = timeout_ms;
         fail(world, parcel, "timed out");
@@ -127,6 +131,7 @@ void origins_take(struct world *world, uint16_t partition, struct twin *twin,
 {
     struct parcel *parcel = parcel_create(world, partition, twin, delivery);
 
+    answers_give_token(world, delivery);
     world_tempt(world, world->plan.answer_delay_ms);
     if (world->origins.modes[parcel->origin] == ORIGIN_STUCK)
         parcel->is_stuck = true;

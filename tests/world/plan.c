@@ -229,6 +229,24 @@ static void draw_fanouts(struct sim_plan *plan)
     plan->fan_permille = plan->damage_permille ? 0 : permille;
 }
 
+static void draw_debounces(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0xdeb0)));
+    const uint32_t permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
+
+    plan->debounce_permille = plan->key_permille ? permille : 0;
+}
+
+static void draw_answers(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0xac4)));
+
+    plan->engine.ack_timeout_ms = CHOOSE(&own, 1000, 3000, 60 * 1000);
+    plan->later_permille = (uint32_t)CHOOSE(&own, 0, 0, 200, 800);
+    if (plan->later_permille)
+        plan->action_weights[ACTION_ANSWER] = (uint32_t)CHOOSE(&own, 1, 8, 20);
+}
+
 static void draw_pauses(struct sim_plan *plan)
 {
     struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x9a05e)));
@@ -325,6 +343,8 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     draw_flows(plan);
     draw_overlaps(plan);
     draw_fanouts(plan);
+    draw_debounces(plan);
+    draw_answers(plan);
     draw_pauses(plan);
     draw_relapses(plan);
     draw_releases(plan);
@@ -414,6 +434,10 @@ static void without_clients(struct sim_plan *plan, uint64_t without)
         plan->watch_permille = plan->group_permille = weights[ACTION_COMPLETE] = 0;
     if (IS_OFF(schedules))
         plan->rhythm_permille = 0;
+    if (IS_OFF(answers))
+        plan->later_permille = weights[ACTION_ANSWER] = 0;
+    if (IS_OFF(debounces))
+        plan->debounce_permille = 0;
     if (IS_OFF(fanouts))
         plan->fan_permille = 0;
     if (IS_OFF(overlaps))

@@ -51,6 +51,7 @@ enum action {
     ACTION_COMPLETE,
     ACTION_TOUCH,   /* touches.c */
     ACTION_RELEASE, /* releases.c */
+    ACTION_ANSWER,  /* answers.c */
     ACTIONS,
 };
 
@@ -97,7 +98,9 @@ enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
     X(copies)           \
     X(releases)         \
     X(overlaps)         \
-    X(fanouts)
+    X(fanouts)          \
+    X(debounces)        \
+    X(answers)
 
 enum feature {
 #define X(name) FEATURE_##name,
@@ -148,6 +151,8 @@ struct sim_plan {
     uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
 
     uint32_t flow_permille;     /* share of timers with a flow */
+    uint32_t later_permille;    /* share of accepted webhooks whose answer comes later */
+    uint32_t debounce_permille; /* share of timers with a key that have a debounce for a time */
     uint32_t fan_permille;      /* share of timers with several targets */
     uint32_t apart_permille;    /* share of timers that repeat whose firings may overlap */
     uint32_t report_permille;   /* share of timers with on_dead, and of those with on_success */

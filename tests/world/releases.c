@@ -86,8 +86,7 @@ void releases_judge(struct world *world, struct op *op)
         world_fail(world, twin->number, RELEASED, "it is answered before");
     if (twin->was_damaged)
         return;
-    if (command->timer->version <= op->released_version ||
-        twin->row.version <= op->released_version)
+    if (command->timer->version <= op->acted_version || twin->row.version <= op->acted_version)
         world_fail(world, twin->number, RELEASED, "version %u is answered, %u is durable",
                    command->timer->version, twin->row.version);
 }

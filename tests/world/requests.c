@@ -66,8 +66,11 @@ static struct content again(struct world *world, const struct twin *twin)
     const struct wall now = world_now(world);
     struct content content = twin->asked;
 
-    if (!rhythm_recurs(&content.rhythm) && world_chance(world, 300) &&
-        content.due.ms >= content.created.ms) {
+    if (content.debounce.for_ms) {
+        content.created = now;
+        content_debounce(&content, now, now);
+    } else if (!rhythm_recurs(&content.rhythm) && world_chance(world, 300) &&
+               content.due.ms >= content.created.ms) {
         content.due = wall_min(wall_add(now, content.due.ms - content.created.ms),
                                (struct wall){WALL_MS_MAX});
         content.created = now;

@@ -9,6 +9,7 @@
 #include "store/memory.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum {
     BACK_US_MAX = 400000, /* maximum duration of most deliveries */
@@ -189,12 +190,29 @@ void tenure_staged(struct tenure *tenure, struct tenure_time time, enum delivery
     tenure_pump(tenure, time);
 }
 
+/* True if the receiver answers later, by a token of its own. */
+static bool tenure_is_later(struct tenure *tenure, struct delivery *delivery)
+{
+    struct world *world = tenure->world;
+    const uint64_t drawn = random_mix(delivery->timer->id.serial ^ delivery->timer->version << 24);
+
+    if (world->is_quiet || drawn % 1000 >= world->plan.later_permille)
+        return false;
+    snprintf(delivery->ack_token, sizeof(delivery->ack_token), "%016" PRIx64 "%016" PRIx64, drawn,
+             delivery->epoch);
+    world->totals->accepted++;
+    return true;
+}
+
 static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time)
 {
     for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
         const bool has_failed = !tenure->world->is_quiet && world_chance(tenure->world, 100);
         lent->delivery->outcome = (struct delivery_outcome){
-            .result = has_failed ? DELIVERY_FAILED : DELIVERY_DONE, .is_answer = true};
+            .result = has_failed                                ? DELIVERY_FAILED
+                      : tenure_is_later(tenure, lent->delivery) ? DELIVERY_AWAITED
+                                                                : DELIVERY_DONE,
+            .is_answer = true};
         tenure_return(tenure, lent, tenure_now(tenure, time));
         tenure_pump(tenure, time);
     }
@@ -228,6 +246,7 @@ void tenure_begin(struct tenure *tenure, struct replica *replica, const struct s
     options.retain_ms = world_chance(tenure->world, 500) ? 3000 : 3600 * 1000;
     options.near_bytes_max = tenure->world->plan.engine.near_bytes_max;
     options.target_inflight_max = tenure->world->plan.engine.target_inflight_max;
+    options.ack_timeout_ms = 1000;
     options.ends_pace_ms = world_chance(tenure->world, 500) ? world_below(tenure->world, 500) : 0;
     tenure->engine = engine_create(&options, meta, time.wall);
     CHECK(tenure->engine);

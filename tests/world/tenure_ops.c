@@ -126,6 +126,8 @@ static enum command_kind ops_kind(struct world *world, enum action action, enum 
 {
     if (state == TIMER_DEAD && action != ACTION_GET)
         return world_chance(world, 500) ? COMMAND_REDRIVE : COMMAND_FORGET;
+    if (state == TIMER_DELIVERING && action != ACTION_GET && action != ACTION_CANCEL)
+        return COMMAND_ANSWER;
     if (action != ACTION_GET && pauses_instead(world))
         return state == TIMER_PAUSED ? COMMAND_RESUME : COMMAND_PAUSE;
     switch (action) {
@@ -142,6 +144,20 @@ static enum command_kind ops_kind(struct world *world, enum action action, enum 
     }
 }
 
+/* Answers the attempt that the timer waits for. */
+static void ops_answer(struct world *world, struct op *op, const struct timer *timer)
+{
+    static const enum command_answer_verb verbs[] = {ANSWER_ACK, ANSWER_ACK, ANSWER_NACK,
+                                                     ANSWER_EXTEND};
+
+    CHECK(timer->texts.awaits.size == AWAITS_TEXT_SIZE);
+    memcpy(op->name, timer->texts.awaits.data, AWAITS_TOKEN_SIZE);
+    op->command.answer = (struct command_answer){.verb = verbs[world_below(world, 4)],
+                                                 .token = {op->name, AWAITS_TOKEN_SIZE},
+                                                 .reason = BYTES("no such order"),
+                                                 .by_ms = ACK_TIMEOUT_MS_MIN};
+}
+
 static struct op *ops_call(struct world *world, struct truth *truth, enum action action,
                            const struct timer *timer)
 {
@@ -150,7 +166,9 @@ static struct op *ops_call(struct world *world, struct truth *truth, enum action
 
     op->command.id = timer->id;
     op->told_version = tracked->version_acked;
-    if (world_chance(world, world->plan.stale_permille))
+    if (op->command.kind == COMMAND_ANSWER)
+        ops_answer(world, op, timer);
+    else if (world_chance(world, world->plan.stale_permille))
         op->command.if_version = timer->version;
     ops_sign(op, timer->texts.tenant);
     ops_change(world, op, timer->target.kind == TARGET_KAFKA);
@@ -238,11 +256,13 @@ static struct op *ops_draw(struct world *world, struct truth *truth, struct stor
     case ACTION_PUT:
         truth->is_moved_by_name = true;
         return ops_create(world, action);
+    case ACTION_REPEAT:
+        truth->is_moved_by_name |= world->plan.debounce_permille > 0;
+        return ops_repeat(world);
     case ACTION_CREATE:
     case ACTION_CREATE_MANY:
+        truth->is_moved_by_name |= world->plan.debounce_permille > 0;
         return ops_create(world, action);
-    case ACTION_REPEAT:
-        return ops_repeat(world);
     case ACTION_LIST:
         return ops_list(world);
     case ACTION_BY_KEY:
@@ -261,7 +281,7 @@ struct op *tenure_ops_draw(struct world *world, struct truth *truth, struct stor
         [COMMAND_PATCH] = "patch",       [COMMAND_TOUCH] = "touch",   [COMMAND_CANCEL] = "cancel",
         [COMMAND_FIRE] = "fire",         [COMMAND_PAUSE] = "pause",   [COMMAND_RESUME] = "resume",
         [COMMAND_LIST] = "list",         [COMMAND_FORGET] = "forget", [COMMAND_REDRIVE] = "redrive",
-        [COMMAND_COMPLETE] = "complete",
+        [COMMAND_COMPLETE] = "complete", [COMMAND_ANSWER] = "answer",
     };
     const enum action action =
         (enum action)plan_pick(&world->random, world->plan.action_weights, ACTIONS);
@@ -294,7 +314,7 @@ static void ops_judge_create(struct world *world, struct truth *truth, const str
 /* True if NOT_FOUND means that there is no timer with the id of the call. */
 static bool ops_names_one(const struct op *op)
 {
-    return !op->key && op->command.kind != COMMAND_COMPLETE &&
+    return !op->key && op->command.kind != COMMAND_COMPLETE && op->command.kind != COMMAND_ANSWER &&
            op->command.kind != COMMAND_REDRIVE && op->command.kind != COMMAND_FORGET;
 }
 
@@ -331,6 +351,7 @@ static void ops_count(struct totals *totals, const struct op *op)
     totals->resumed += command->kind == COMMAND_RESUME;
     totals->redriven += command->kind == COMMAND_REDRIVE;
     totals->forgotten += command->kind == COMMAND_FORGET;
+    totals->answered += command->kind == COMMAND_ANSWER;
     totals->gets += command_gets(command);
     totals->pages += command->kind == COMMAND_LIST;
     totals->completes += command->kind == COMMAND_COMPLETE;

@@ -49,6 +49,7 @@
     X(rows_moved, "rows moved to a touched time")       \
     X(cancelled, "cancels acknowledged")                \
     X(replaced, "timers replaced by key")               \
+    X(debounced, "of them by a debounce")               \
     X(made_due, "timers fired by a call")               \
     X(redriven, "dead letters redriven")                \
     X(paused, "timers paused by a call")                \
@@ -76,6 +77,10 @@
     X(failed, "outcomes failed")                        \
     X(timed_out, "outcomes timed out")                  \
     X(ended, "outcomes ended by the receiver")          \
+    X(accepted, "answers that come later")              \
+    X(answered, "of them by their receiver")            \
+    X(put_off, "waits for them that were put off")      \
+    X(unanswered_later, "waits in vain")                \
     X(duplicates, "duplicates received, all explained") \
     X(outcomes_lost, "outcomes lost in a crash")        \
     X(returned, "deliveries returned")                  \

@@ -12,6 +12,7 @@
  *     client.h   clients; requests.c: calls by name, and repeated calls
  *     touches.c  clients that extend due times
  *     releases.c clients that end leases
+ *     answers.c  receivers that answer later
  *     rhythm.h   schedules of timers that repeat
  *     model.h    the durable state, and whether each written row was asked for
  *     doubts.c   failed batches that are in the log nevertheless
