@@ -194,7 +194,11 @@ class Plans(CommandLine):
         self.assertRegex(shown, r"(?m)^scheduled +queue:q0 +2$")
         self.assertTrue(shown.endswith("\n3 live timers\n"), shown)
         self.assertEqual(self.ask("count", "--by", "state")[0]["groups"], [{"state": "scheduled", "count": 3}])
-        self.run_cli("count", "--by", "target", code=USAGE)
+        self.assertIn("label:NAME", self.run_cli("count", "--by", "target", code=FAILED).err)
+        for team in ("a", "a", "b"):
+            self.create(target="queue:q0", after="1d", labels={"team": team})
+        self.assertEqual(self.run_cli("count", "--by", "label:team").out.splitlines(),
+                         ["LABEL  COUNT", "-      3", "a      2", "b      1", "6 live timers"])
 
     def test_forecast_draws_bars(self):
         minute = int(time.time()) // 60 + 30
