@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
@@ -248,10 +249,9 @@ uint64_t thread_used_ns(void)
     return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
-/* Runs in the child, between fork and exec: only functions that are safe after fork in a process
- * with threads. Returns errno if the program cannot be run. */
-static int process_become(char *const *arguments, char *const *environment, enum process_bond bond,
-                          pid_t parent, int input)
+/* Makes a child that was forked ready to run: its group, signals and standard input. Returns an
+ * errno. Calls only functions that are safe after fork in a process with threads. */
+static int process_settle(enum process_bond bond, pid_t parent, int input)
 {
     const struct sigaction preset = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -265,6 +265,17 @@ static int process_become(char *const *arguments, char *const *environment, enum
     if (setpgid(0, 0) != 0 || dup2(input, STDIN_FILENO) < 0 ||
         sigprocmask(SIG_SETMASK, &none, NULL) != 0)
         return errno;
+    return 0;
+}
+
+/* Runs in the child. Returns errno if the program cannot be run. */
+static int process_become(char *const *arguments, char *const *environment, enum process_bond bond,
+                          pid_t parent, int input)
+{
+    const int failure = process_settle(bond, parent, input);
+
+    if (failure)
+        return failure;
     execvpe(arguments[0], arguments, environment);
     return errno;
 }
@@ -363,4 +374,86 @@ bool process_ended(struct process_child *child, int *ret_code)
 void process_stop(const struct process_child *child)
 {
     kill(-child->pid, SIGTERM);
+}
+
+/* ---- branches ---- */
+
+static void process_close_pair(const int pair[2])
+{
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* Runs in the child, and ends it. */
+static void process_run_branch(int (*run)(void *context), void *context, pid_t parent, int output,
+                               int error)
+{
+    const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (input < 0 || process_settle(PROCESS_IS_BOUND, parent, input) != 0 ||
+        dup2(output, STDOUT_FILENO) < 0 || dup2(error, STDERR_FILENO) < 0)
+        _exit(126);
+    const int code = run(context);
+    _exit(fflush(stdout) == 0 ? code : 126);
+}
+
+enum error_code process_branch(int (*run)(void *context), void *context,
+                               struct process_branch *ret_branch, struct error *ret_error)
+{
+    const pid_t parent = getpid();
+    int output[2], error[2];
+
+    if (pipe2(output, O_CLOEXEC) != 0)
+        return error_set(ret_error, ERROR_IO, "pipe: %s", strerror(errno));
+    if (pipe2(error, O_CLOEXEC) != 0) {
+        const int cause = errno;
+
+        process_close_pair(output);
+        return error_set(ret_error, ERROR_IO, "pipe: %s", strerror(cause));
+    }
+    const pid_t pid = fork();
+    if (pid == 0)
+        process_run_branch(run, context, parent, output[1], error[1]);
+    const int cause = errno;
+    if (pid > 0)
+        (void)setpgid(pid, pid); /* as the child does, so that a signal right now finds the group */
+    close(output[1]);
+    close(error[1]);
+    const int ended_fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+    if (ended_fd < 0 || fcntl(output[0], F_SETFL, O_NONBLOCK) != 0 ||
+        fcntl(error[0], F_SETFL, O_NONBLOCK) != 0) {
+        const int failure = pid < 0 ? cause : errno;
+
+        if (pid > 0) {
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
+        close(output[0]);
+        close(error[0]);
+        return error_set(ret_error, ERROR_IO, "fork: %s", strerror(failure));
+    }
+    *ret_branch = (struct process_branch){{pid, ended_fd, -1}, output[0], error[0]};
+    return ERROR_NONE;
+}
+
+ssize_t process_read(int fd, char *to, size_t size)
+{
+    ssize_t got;
+
+    while ((got = read(fd, to, size)) < 0 && errno == EINTR)
+        ;
+    return got < 0 && errno != EAGAIN ? 0 : got;
+}
+
+void process_await(struct pollfd *ready, unsigned count, uint64_t ms)
+{
+    for (unsigned i = 0; i < count; i++)
+        ready[i].revents = 0;
+    (void)poll(ready, count, ms == UINT64_MAX ? -1 : ms > INT_MAX ? INT_MAX : (int)ms);
+}
+
+void process_branch_close(struct process_branch *branch)
+{
+    close(branch->output_fd);
+    close(branch->error_fd);
 }

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -102,5 +103,27 @@ size_t process_write(struct process_child *child, struct bytes input);
 
 /* Asks the child and its own children to end, by a signal. */
 void process_stop(const struct process_child *child);
+
+/* A copy of this process that runs a function. */
+struct process_branch {
+    struct process_child child; /* in a process group of its own; its standard input is empty */
+    int output_fd, error_fd;    /* its standard output and error, read without waiting */
+};
+
+/* Starts a copy of this process, which runs `run`, flushes standard output and ends with the exit
+ * code that `run` returns. It gets SIGTERM when this process ends, and its signals have their
+ * default effects. The process must have one thread, and nothing buffered for standard output. */
+enum error_code process_branch(int (*run)(void *context), void *context,
+                               struct process_branch *ret_branch, struct error *ret_error);
+
+/* Reads what is there, at most `size` bytes. Returns 0 if the branch has closed the descriptor, and
+ * -1 if nothing is there. */
+ssize_t process_read(int fd, char *to, size_t size);
+
+/* Waits until one of the descriptors is ready, or `ms` have passed; UINT64_MAX means no limit. */
+void process_await(struct pollfd *ready, unsigned count, uint64_t ms);
+
+/* Closes what process_branch opened, but for what process_ended closes. */
+void process_branch_close(struct process_branch *branch);
 
 #endif

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -291,6 +292,79 @@ static void a_program_that_is_not_there_is_an_error(void **state)
     assert_non_null(strstr(error.text, "/nonexistent/program"));
 }
 
+static int process_test_speak(void *context)
+{
+    const char *words = context;
+    char input[8];
+
+    printf("said %s", words);
+    fprintf(stderr, "read %zd", read(STDIN_FILENO, input, sizeof(input)));
+    return 7;
+}
+
+static int process_test_hang(void *context)
+{
+    (void)context;
+    while (pause())
+        ;
+    return 0;
+}
+
+/* Reads until the other side closes the descriptor. */
+static size_t process_test_read(int fd, char *to, size_t size)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    size_t count = 0;
+    ssize_t got;
+
+    while ((got = process_read(fd, to + count, size - count)) != 0)
+        if (got > 0)
+            count += (size_t)got;
+        else
+            assert_int_equal(poll(&ready, 1, -1), 1);
+    return count;
+}
+
+static int process_test_await(struct process_branch *branch)
+{
+    struct pollfd ended = {.fd = branch->child.ended_fd, .events = POLLIN};
+    int code;
+
+    assert_int_equal(poll(&ended, 1, -1), 1);
+    assert_true(process_ended(&branch->child, &code));
+    process_branch_close(branch);
+    return code;
+}
+
+static void a_branch_runs_a_function_whose_output_is_read(void **state)
+{
+    struct process_branch branch;
+    struct error error;
+    char text[64];
+
+    (void)state;
+    fflush(stdout);
+    assert_int_equal(process_branch(process_test_speak, (char[]){"this"}, &branch, &error),
+                     ERROR_NONE);
+    assert_int_equal(process_test_read(branch.output_fd, text, sizeof(text)), 9);
+    assert_memory_equal(text, "said this", 9);
+    assert_int_equal(process_test_read(branch.error_fd, text, sizeof(text)), 6);
+    assert_memory_equal(text, "read 0", 6);
+    assert_int_equal(process_test_await(&branch), 7);
+}
+
+static void a_branch_is_asked_to_end(void **state)
+{
+    struct process_branch branch;
+    struct error error;
+
+    (void)state;
+    fflush(stdout);
+    assert_int_equal(process_branch(process_test_hang, NULL, &branch, &error), ERROR_NONE);
+    process_stop(&branch.child);
+    assert_int_equal(process_test_await(&branch), 128 + SIGTERM);
+}
+
 static void tries_threads_and_memory(void **state)
 {
     const rlim_t little = 64 << 20;
@@ -331,6 +405,8 @@ int main(void)
         cmocka_unit_test(a_child_is_asked_to_end_although_signals_are_blocked_here),
         cmocka_unit_test(a_bound_child_ends_with_a_parent_that_is_killed),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error),
+        cmocka_unit_test(a_branch_runs_a_function_whose_output_is_read),
+        cmocka_unit_test(a_branch_is_asked_to_end),
     };
 
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);
