@@ -135,6 +135,8 @@ class PassTest(unittest.TestCase):
             self.assertEqual((page["timers"], page["next"]), ([], None))
             self.assertGreaterEqual(page["searched"], 30)  # also those of the other node
             self.assertEqual({timer["id"] for timer in listed}, ids)
+            self.assertEqual(self.ask(node, "GET", "/v1/timers/count?by=label:of,state")["groups"],
+                             [{"state": "scheduled", "label": "list", "count": 30}])
         self.assertEqual(self.ask(other, "POST", "/v1/timers/cancel", {"labels": {"of": "list"}})["cancelled"], 30)
         for node in (owner, other):
             self.assertEqual(self.ask(node, "GET", "/v1/timers?label=of:list")["timers"], [])
