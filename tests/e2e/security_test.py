@@ -281,10 +281,10 @@ class TenantsTest(TokensCase):
 
     # proves: tenant-isolation
     def test_lists_and_batches(self):
-        body = "".join(json.dumps({"after": f"{n}s", "target": TARGET, "key": f"k{n}"}) + "\n"
-                       for n in range(3600, 3900))
         made = {}
         for who in ("shop", "rival"):
+            body = "".join(json.dumps({"after": f"{n}s", "target": TARGET, "key": f"k{n}", "labels": {"of": who}}) + "\n"
+                           for n in range(3600, 3900))
             answer = self.call(who, 200, "POST", "/v1/timers/batch", body, NDJSON)
             made[who] = {json.loads(line)["id"] for line in answer.splitlines()}
             self.assertEqual(len(made[who]), 300)
@@ -294,6 +294,7 @@ class TenantsTest(TokensCase):
                 listed = self.ids(who, f"/v1/timers?limit={limit}")
                 self.assertEqual((len(listed), set(listed)), (300, made[who]))
             self.assertEqual(self.call(who, 200, "GET", "/v1/timers/count")["count"], 300)
+            self.assertEqual(self.call(who, 200, "GET", "/v1/timers/count?by=label:of")["groups"], [{"label": who, "count": 300}])
             forecast = self.call(who, 200, "GET", "/v1/forecast?unit=minute&count=120")
             self.assertEqual((sum(forecast["due"]), forecast["rows_read"]), (300, 300))  # nothing of the other tenant
 
