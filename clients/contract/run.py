@@ -244,8 +244,10 @@ def run(command, calls_all=False, **options):
     try:
         folder = os.path.join(data, "contract")
         os.mkdir(folder)
-        with harness.Daemon(os.path.join(data, "timers"), "--webhook-secret", SECRET, "--public-url",
-                            "http://tickwheel.example") as daemon:
+        with open(os.path.join(data, "secrets"), "w", encoding="utf-8") as file:
+            file.write("k1=" + base64.b64encode(bytes(range(32))).decode() + "\n")
+        with harness.Daemon(os.path.join(data, "timers"), "--webhook-secret", SECRET, "--public-url", "http://tickwheel.example",
+                            "--secrets-keys-file", file.name, "--webhook-token-issuer", "http://tickwheel.example") as daemon:
             harness.wait_until(daemon.is_ready, 30, "ready")
             Proxy.port = daemon.port
             server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)

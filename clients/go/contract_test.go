@@ -86,6 +86,8 @@ type contractArguments struct {
 	Rotation    map[string]any
 	KeyContains string `json:"key_contains"`
 	Origin      string `json:"origin"`
+	Overlap     string
+	Alg         string
 }
 
 // oneOrMore is a list, or a text in place of a list with it alone.
@@ -200,6 +202,10 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return c.RemoveNamedTarget(ctx, a.Name, a.IfVersion)
 	case "named_targets_reseal":
 		return c.ResealNamedTargets(ctx)
+	case "token_keys":
+		return c.TokenKeys(ctx)
+	case "token_keys_rotate":
+		return c.RotateTokenKeys(ctx, Duration(a.Overlap), a.Alg)
 	case "cluster_drain":
 		return c.DrainNode(ctx, a.Node)
 	case "cluster_undrain":

@@ -342,6 +342,30 @@ func (c *Client) ResealNamedTargets(ctx context.Context) (map[string]any, error)
 	return c.figures(ctx, "POST", "/v1/named-targets/reseal", nil)
 }
 
+// TokenKeys are the keys of the tokens (JWT) of webhooks that the daemon makes itself, and where each stands.
+func (c *Client) TokenKeys(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/token-keys", nil)
+}
+
+// RotateTokenKeys makes a new key, "ES256" or "RS256", which signs when the overlap is over; empty: ES256, and a day.
+func (c *Client) RotateTokenKeys(ctx context.Context, overlap Duration, alg string) (map[string]any, error) {
+	rotation := map[string]any{}
+	if overlap != "" {
+		rotation["overlap"] = overlap
+	}
+	if alg != "" {
+		rotation["alg"] = alg
+	}
+	call, err := withJSON("POST", "/v1/token-keys/rotate", rotation)
+	if err != nil {
+		return nil, err
+	}
+	call.isOnce = true
+	var keys map[string]any
+	err = c.send(ctx, call, &keys)
+	return keys, err
+}
+
 // DrainNode has a node of the cluster give its partitions to the others, and take none back.
 func (c *Client) DrainNode(ctx context.Context, node int) (map[string]any, error) {
 	return c.figures(ctx, "PUT", "/v1/cluster/nodes/"+strconv.Itoa(node)+"/drain", nil)

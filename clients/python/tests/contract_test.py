@@ -142,7 +142,7 @@ class Contract(unittest.TestCase):
              "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
              "named_target_get": "named_target", "named_target_set": "set_named_target",
              "named_target_rotate": "rotate_named_target",
-             "named_target_remove": "remove_named_target", "named_targets_reseal": "reseal_named_targets",
+             "named_target_remove": "remove_named_target", "named_targets_reseal": "reseal_named_targets", "token_keys_rotate": "rotate_token_keys",
              "calendar_put": "put_calendar", "calendar_delete": "delete_calendar",
              "cluster_drain": "drain_node", "cluster_undrain": "undrain_node",
              "maintenance_begin": "begin_maintenance", "maintenance_end": "end_maintenance"}

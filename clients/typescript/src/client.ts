@@ -595,6 +595,16 @@ export class Client {
     return this.#send({method: "POST", path: "/v1/named-targets/reseal"});
   }
 
+  /** The keys of the tokens (JWT) of webhooks that the daemon makes itself, and where each stands. */
+  tokenKeys(): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/token-keys"});
+  }
+
+  /** Makes a new key, ES256 or RS256, which signs when `overlap` is over: a day by default. */
+  rotateTokenKeys(rotation: {overlap?: string; alg?: "ES256" | "RS256"} = {}): Promise<Figures> {
+    return this.#json("POST", "/v1/token-keys/rotate", rotation, {isOnce: true});
+  }
+
   // ---- answers that come later ----
 
   /**

@@ -222,6 +222,12 @@ def rotate_named_target(name: str, given: Fields) -> Call[Json]:
     return call
 
 
+def rotate_token_keys(given: Fields) -> Call[Json]:
+    call = ask("POST", "/v1/token-keys/rotate", {name: value for name, value in given.items() if value is not None})
+    call.is_repeatable = False  # each makes a key
+    return call
+
+
 def calendar(method: str, name: str) -> Call[Json]:
     return ask(method, f"/v1/calendars/{quote(name, safe='')}")
 

@@ -390,6 +390,14 @@ class AsyncClient:
         """Seals all secrets with the first key of the daemon."""
         return await self._send(_calls.ask("POST", "/v1/named-targets/reseal"))
 
+    async def token_keys(self) -> Json:
+        """The keys of the tokens (JWT) of webhooks that the daemon makes itself, and where each stands."""
+        return await self._send(_calls.ask("GET", "/v1/token-keys"))
+
+    async def rotate_token_keys(self, *, overlap: Optional[Duration] = None, alg: Optional[str] = None) -> Json:
+        """Makes a new key, ES256 or RS256, which signs when `overlap` is over: a day by default."""
+        return await self._send(_calls.rotate_token_keys({"overlap": overlap and duration(overlap), "alg": alg}))
+
     # ---- calendars of holidays ----
 
     async def calendars(self) -> Json:

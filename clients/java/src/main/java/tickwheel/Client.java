@@ -671,6 +671,23 @@ public final class Client {
         return transport.tree(new Call("POST", "/v1/named-targets/reseal"));
     }
 
+    /** The keys of the tokens (JWT) of webhooks that the daemon makes itself, and where each stands. */
+    public JsonNode tokenKeys() {
+        return transport.tree(new Call("GET", "/v1/token-keys"));
+    }
+
+    /** Makes a new key, ES256 or RS256, which signs when the overlap is over; null: ES256, and a day. */
+    public JsonNode rotateTokenKeys(Duration overlap, String alg) {
+        Map<String, Object> rotation = new LinkedHashMap<>();
+        if (overlap != null)
+            rotation.put("overlap", Json.milliseconds(overlap));
+        if (alg != null)
+            rotation.put("alg", alg);
+        Call call = new Call("POST", "/v1/token-keys/rotate").json(rotation);
+        call.isRepeatable = false; // each makes a key
+        return transport.tree(call);
+    }
+
     private static String namedTargetPath(String name) {
         return "/v1/named-targets/" + encode(name);
     }

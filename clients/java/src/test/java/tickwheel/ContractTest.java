@@ -245,6 +245,8 @@ class ContractTest {
             case "named_target_rotate" -> client.rotateNamedTarget(given.get("name").asText(), given.get("rotation"));
             case "named_target_remove" -> client.removeNamedTarget(given.get("name").asText(), null);
             case "named_targets_reseal" -> client.resealNamedTargets();
+            case "token_keys" -> client.tokenKeys();
+            case "token_keys_rotate" -> client.rotateTokenKeys(duration(given, "overlap", "1d"), given.get("alg").asText());
             case "calendars" -> client.calendars();
             case "calendar" -> client.calendar(given.get("calendar").asText());
             case "calendar_put" -> client.putCalendar(given.get("calendar").asText(), days(given.get("days")));
