@@ -87,6 +87,10 @@ type contractArguments struct {
 	KeyContains string `json:"key_contains"`
 	Origin      string `json:"origin"`
 	Overlap     string
+	FlowKey     string `json:"flow_key"`
+	Except      []string
+	Only        []string
+	OnHoliday   string `json:"on_holiday"`
 	Alg         string
 }
 
@@ -254,7 +258,7 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 		ref = Key(a.Key)
 	}
 	filter := Filter{States: a.States, Labels: a.Labels, Target: a.Target, Origin: a.Origin, KeyPrefix: a.KeyPrefix,
-		KeyContains: a.KeyContains, DueAfter: a.DueAfter, DueBefore: a.DueBefore, PageSize: a.PageSize}
+		KeyContains: a.KeyContains, Flow: a.FlowKey, DueAfter: a.DueAfter, DueBefore: a.DueBefore, PageSize: a.PageSize}
 	var span Span
 	if strings.HasPrefix(step.Do, "backfill") {
 		if err := json.Unmarshal(with, &span); err != nil {
@@ -312,7 +316,8 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 	case "preview":
 		var after struct{ After *Instant }
 		_ = json.Unmarshal(with, &after)
-		return c.Preview(ctx, Schedule{Cron: a.Cron, Timezone: a.Timezone}, after.After, a.N)
+		return c.Preview(ctx, Schedule{Cron: a.Cron, Timezone: a.Timezone, Except: a.Except, Only: a.Only, OnHoliday: a.OnHoliday},
+			after.After, a.N)
 	case "runs":
 		return c.Runs(ctx, ref)
 	case "explain":

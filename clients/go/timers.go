@@ -271,6 +271,7 @@ type Filter struct {
 	Target, Origin      string
 	KeyPrefix           string // how the key begins
 	KeyContains         string // a part of the key
+	Flow                string // the key of a flow; of live timers
 	Error               string // of dead letters
 	DueAfter, DueBefore *Instant
 	PageSize            int
@@ -293,7 +294,7 @@ func (f Filter) query() url.Values {
 		query.Add("label", labelFilter(name, value))
 	}
 	for name, value := range map[string]string{"target": f.Target, "origin": f.Origin, "error": f.Error,
-		"key_prefix": f.KeyPrefix, "key_contains": f.KeyContains} {
+		"key_prefix": f.KeyPrefix, "key_contains": f.KeyContains, "flow": f.Flow} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -424,12 +425,13 @@ func (c *Client) CompleteMany(ctx context.Context, events []string, fire bool) (
 	return result, err
 }
 
-// Preview are the next instants of a schedule: Cron with Timezone, or Every.
+// Preview are the next instants of a schedule: Cron with Timezone, or Every; with DST, Except, Only and OnHoliday.
 func (c *Client) Preview(ctx context.Context, schedule Schedule, after *Instant, n int) ([]Instant, error) {
 	call := newCall("GET", "/v1/schedule/preview")
 	call.query = url.Values{}
 	for name, value := range map[string]string{"cron": schedule.Cron, "every": string(schedule.Every),
-		"timezone": schedule.Timezone, "dst": schedule.DST} {
+		"timezone": schedule.Timezone, "dst": schedule.DST, "on_holiday": schedule.OnHoliday,
+		"except": strings.Join(schedule.Except, ","), "only": strings.Join(schedule.Only, ",")} {
 		if value != "" {
 			call.query.Set(name, value)
 		}

@@ -168,6 +168,7 @@ void lists_append_filters(struct cli *cli, struct buffer *path)
         {CLI_FLAG_LAST, "last"},
         {CLI_FLAG_SORT, "sort"},
         {CLI_FLAG_KEY_CONTAINS, "key_contains"},
+        {CLI_FLAG_FLOW, "flow"},
     };
 
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {

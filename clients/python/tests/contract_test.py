@@ -129,6 +129,9 @@ class Contract(unittest.TestCase):
             return (given.pop("queue"),), given
         if do == "metrics":
             return (), {}
+        if do in ("list", "preview"):
+            words = {"flow_key": "flow", "except": "except_"}
+            return (), {words.get(name, name): value for name, value in given.items()}
         if do in ("backfill", "backfill_count"):
             span = {"start": given.pop("from"), "end": given.pop("to")}
             return (), {**given, **span}

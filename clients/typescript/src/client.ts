@@ -94,7 +94,7 @@ function labelFilter(name: string, value: string): string {
 function filters(filter: Filter & DeadFilter): [string, string][] {
   const query: [string, string][] = (filter.states ?? []).map((state) => ["state", state]);
   for (const [name, value] of Object.entries(filter.labels ?? {})) query.push(["label", labelFilter(name, value)]);
-  for (const name of ["target", "origin", "error", "key_prefix", "key_contains"] as const)
+  for (const name of ["target", "origin", "error", "key_prefix", "key_contains", "flow"] as const)
     if (filter[name] !== undefined) query.push([name, filter[name]]);
   for (const name of ["due_after", "due_before"] as const)
     if (filter[name] !== undefined) query.push([name, String(at(filter[name]))]);
@@ -447,8 +447,9 @@ export class Client {
     return this.#pages<ScheduleState>("/v1/schedules", "schedules", query);
   }
 
-  /** The next instants of a schedule. */
-  async preview(schedule: {cron: string; timezone?: string; dst?: string} | {every: Duration},
+  /** The next instants of a schedule; `except`, `only` and `on_holiday` as of a timer. */
+  async preview(schedule: ({cron: string; timezone?: string; dst?: string} | {every: Duration}) &
+                          {except?: string[]; only?: string[]; on_holiday?: "skip" | "next_workday" | "previous_workday"},
                 options: {after?: Instant; n?: number} = {}): Promise<string[]> {
     const given = {...schedule, ...(options.after === undefined ? {} : {after: at(options.after)}),
                    ...(options.n === undefined ? {} : {n: options.n})};

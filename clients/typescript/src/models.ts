@@ -302,6 +302,8 @@ export interface Filter {
   key_prefix?: string;
   /** A part of the key. */
   key_contains?: string;
+  /** The key of a flow; of lists of live timers alone. */
+  flow?: string;
   due_after?: Instant;
   due_before?: Instant;
   page_size?: number;

@@ -167,12 +167,12 @@ class Client:
 
     def list(self, *, states: Iterable[str] = (), labels: Mapping[str, str] = {}, target: Optional[str] = None,
              origin: Optional[str] = None, key_prefix: Optional[str] = None, key_contains: Optional[str] = None,
-             due_after: Optional[Instant] = None, due_before: Optional[Instant] = None,
+             flow: Optional[str] = None, due_after: Optional[Instant] = None, due_before: Optional[Instant] = None,
              page_size: Optional[int] = None) -> Iterator[Timer]:
-        """All timers that match, in due order; pages are read as they are needed."""
+        """All timers that match, in due order; pages are read as they are needed. `flow` is the key of a flow."""
         return self._pages("/v1/timers", "timers", Timer.from_json, _calls.filters(
             states=states, labels=labels, target=target, origin=origin, key_prefix=key_prefix, key_contains=key_contains,
-            due_after=due_after, due_before=due_before, page_size=page_size))
+            flow=flow, due_after=due_after, due_before=due_before, page_size=page_size))
 
     def _pages(self, path: str, name: str, parse: Callable[[Any], T], query: List[tuple[str, str]]) -> Iterator[T]:
         cursor: Optional[str] = None
@@ -279,10 +279,12 @@ class Client:
 
     def preview(self, *, cron: Optional[str] = None, every: Optional[Duration] = None,
                 timezone: Optional[str] = None, after: Optional[Instant] = None, n: Optional[int] = None,
+                except_: Iterable[str] = (), only: Iterable[str] = (), on_holiday: Optional[str] = None,
                 **more: str) -> List[str]:
-        """The next instants of a schedule."""
+        """The next instants of a schedule; `except_`, `only` and `on_holiday` as of `create`."""
         given = {"cron": cron, "every": every and duration(every), "timezone": timezone,
-                 "after": after and instant(after), "n": n, **more}
+                 "after": after and instant(after), "n": n, "except": ",".join(except_) or None, "only": ",".join(only) or None,
+                 "on_holiday": on_holiday, **more}
         return self._send(_calls.preview({name: str(value) for name, value in given.items() if value is not None}))
 
     def forecast(self, *, unit: str = "minute", count: int = 60) -> Forecast:

@@ -514,6 +514,21 @@ public final class Client {
                 Instant.class);
     }
 
+    /** The next instants of the schedule of a timer, with its except, only and onHoliday, after an instant; null: after now. */
+    public List<Instant> preview(Create timer, Instant after, int count) {
+        StringBuilder query = new StringBuilder("?n=" + count);
+        for (String name : List.of("cron", "every", "timezone", "dst", "until", "except", "only", "on_holiday")) {
+            Object value = timer.fields.get(name);
+            if (value instanceof List<?> dates)
+                value = String.join(",", dates.stream().map(Object::toString).toList());
+            if (value != null)
+                query.append('&').append(name).append('=').append(encode(value.toString()));
+        }
+        if (after != null)
+            query.append("&after=").append(encode(after.toString()));
+        return Json.list(transport.tree(new Call("GET", "/v1/schedule/preview" + query)).get("instants"), Instant.class);
+    }
+
     /** How many timers are due in each coming "minute" or "second". */
     public Answers.Forecast forecast(String unit, int count) {
         return transport.value(new Call("GET", "/v1/forecast?unit=" + encode(unit) + "&count=" + count),

@@ -65,6 +65,11 @@ public final class Filter {
         return add("key_contains", part);
     }
 
+    /** Of lists of live timers: the key of their flow. */
+    public Filter flow(String key) {
+        return add("flow", key);
+    }
+
     /** Of deliveries: the id of the timer. */
     public Filter timer(String id) {
         return add("timer", id);

@@ -131,10 +131,16 @@ class ContractTest {
             case "key_prefix" -> filter.keyPrefix(value);
             case "key_contains" -> filter.keyContains(value);
             case "origin" -> filter.origin(value);
+            case "flow_key" -> filter.flow(value);
             case "sort" -> filter.sort(value);
             case "timer" -> filter.timer(value);
             default -> filter.status(value);
         }
+    }
+
+    private static Create schedule(JsonNode given) {
+        return Create.to("queue:x").cron(given.get("cron").asText(), given.get("timezone").asText())
+                .except(texts(given.get("except")).toArray(new String[0])).onHoliday(given.get("on_holiday").asText());
     }
 
     private static Filter filter(JsonNode given) {
@@ -147,7 +153,7 @@ class ContractTest {
             filter.dueAfter(Instant.parse(given.get("due_after").asText()));
         if (given.has("due_before"))
             filter.dueBefore(Instant.parse(given.get("due_before").asText()));
-        for (String name : List.of("key_prefix", "key_contains", "origin", "sort", "timer", "status"))
+        for (String name : List.of("key_prefix", "key_contains", "origin", "flow_key", "sort", "timer", "status"))
             if (given.has(name))
                 filter(filter, name, given.get(name).asText());
         texts(given.path("last")).forEach(filter::last);
@@ -305,7 +311,8 @@ class ContractTest {
             case "reschedule_many" -> client.rescheduleMany(selection(given), duration(given, "after", "0s"));
             case "complete" -> client.complete(given.get("event").asText());
             case "complete_many" -> client.completeMany(texts(given.get("events")));
-            case "preview" -> client.preview(given.get("cron").asText(), given.path("timezone").textValue(),
+            case "preview" -> given.has("except") ? client.preview(schedule(given), Instant.parse(given.get("after").asText()),
+                    given.path("n").asInt(10)) : client.preview(given.get("cron").asText(), given.path("timezone").textValue(),
                     given.has("after") ? Instant.parse(given.get("after").asText()) : null,
                     given.path("n").asInt(10));
             case "runs" -> client.runs(ref(given));
