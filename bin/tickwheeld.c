@@ -392,30 +392,29 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
     *logged = dropped; /* if the count is lower, a partition was opened again and counts from 0 */
 }
 
-/* What was logged about deliveries that the delivery log could not write. */
-struct deliveries_logged {
+/* What was logged about deliveries, or about spans, that were dropped. */
+struct dropped_logged {
     uint64_t count;
     struct instant at;
 };
 
-#define DELIVERIES_LOGGED_NS UINT64_C(60000000000) /* minimum interval of these lines */
+#define DROPPED_LOGGED_NS UINT64_C(60000000000) /* minimum interval of these lines */
 
-/* Logs, at most once a minute, how many deliveries could not be written since the last line. */
-static void log_deliveries_dropped(const struct service *service, struct deliveries_logged *logged)
+/* Logs, at most once a minute, how many were dropped since the last line. */
+static void log_dropped(const struct service *service, const char *event, uint64_t dropped,
+                        const struct error *cause, struct dropped_logged *logged)
 {
     const struct instant now = instant_now();
     struct event_log_line line;
-    struct error cause;
-    const uint64_t failed = node_deliveries_failed(service->node, &cause);
 
-    if (failed <= logged->count ||
-        (logged->count && instant_since_ns(logged->at, now) < DELIVERIES_LOGGED_NS))
+    if (dropped <= logged->count ||
+        (logged->count && instant_since_ns(logged->at, now) < DROPPED_LOGGED_NS))
         return;
-    event_log_begin(&line, &service->log, EVENT_LOG_WARN, "deliveries_dropped");
-    event_log_number(&line, "count", failed - logged->count);
-    event_log_text(&line, "cause", cause.text);
+    event_log_begin(&line, &service->log, EVENT_LOG_WARN, event);
+    event_log_number(&line, "count", dropped - logged->count);
+    event_log_text(&line, "cause", cause->text);
     event_log_end(&line);
-    *logged = (struct deliveries_logged){failed, now};
+    *logged = (struct dropped_logged){dropped, now};
 }
 
 /* Logs damage and failures of the history file. Each text is logged once. */
@@ -569,7 +568,7 @@ static int run_until_signal(struct service *service, struct instant started)
     struct source_log sources_logged = {{{0}}};
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0, missed_logged = 0;
-    struct deliveries_logged deliveries_logged = {0};
+    struct dropped_logged deliveries_logged = {0}, spans_logged = {0};
     struct error history_logged = {.text = ""};
     struct missing_logged missing_logged = {.zones = {.count = 0}};
     struct instant zones_looked = instant_now();
@@ -596,7 +595,11 @@ static int run_until_signal(struct service *service, struct instant started)
         source_log_write(&service->log, service->sources, &sources_logged);
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
-        log_deliveries_dropped(service, &deliveries_logged);
+        struct error cause;
+        log_dropped(service, "deliveries_dropped", node_deliveries_failed(service->node, &cause),
+                    &cause, &deliveries_logged);
+        log_dropped(service, "spans_dropped", node_spans_dropped(service->node, &cause), &cause,
+                    &spans_logged);
         log_history_trouble(service, &history_logged);
         log_missed_found(service, &missed_logged);
         given_up_log_write(&service->given_up_log, instant_now());

@@ -210,6 +210,13 @@
     X(PAUSES, _, GAUGE, "tickwheel_pauses", "", 1, "Queues and targets that are paused.")          \
     X(LOG_LINES_DROPPED, _, COUNTER, "tickwheel_log_lines_dropped_total", "", 1,                   \
       "Lines of the log that were dropped because their reader was too slow.")                     \
+    X(SPANS_EXPORTED, _, COUNTER, "tickwheel_spans_exported_total", "", 1,                         \
+      "Spans that the collector of otlp_endpoint took.")                                           \
+    X(SPANS_QUEUE_FULL, _, COUNTER, "tickwheel_spans_dropped_total", "reason=\"queue\"", 1,        \
+      "Spans dropped, by reason; `queue`: the collector is too slow.")                             \
+    X(SPANS_REFUSED, _, COUNTER, "tickwheel_spans_dropped_total", "reason=\"refused\"", 1, "")     \
+    X(SPANS_UNREACHABLE, _, COUNTER, "tickwheel_spans_dropped_total", "reason=\"unreachable\"", 1, \
+      "")                                                                                          \
     X(COMMIT_WRITES, _, COUNTER, "tickwheel_commit_writes_total", "", 1,                           \
       "Rows written; divide by tickwheel_commit_seconds_count for the size of a commit.")          \
     X(BACKUPS, _, COUNTER, "tickwheel_backups_total", "", 1, "Backups finished.")                  \

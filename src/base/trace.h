@@ -16,6 +16,9 @@
 
 #define TRACE_PARENT_SIZE 55 /* size of a field of version 00, the version that is written */
 
+/* Stands for the traceparent of a timer that had none and whose trace is not exported. */
+#define TRACE_UNSAMPLED "-"
+
 struct trace_parent {
     uint64_t trace_high, trace_low; /* halves of the trace's id; not both 0 */
     uint64_t span;                  /* id of the caller's span; not 0 */

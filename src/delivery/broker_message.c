@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 /* Number of the fields that every message has, and room for their names, values and NULs. */
-#define FIELDS_FIXED    6
-#define TEXT_FIXED_SIZE 512
+#define FIELDS_FIXED    8
+#define TEXT_FIXED_SIZE 640
 
 void broker_builder_deinit(struct broker_builder *builder)
 {
@@ -101,6 +101,23 @@ static size_t message_keep_all_own(struct broker_builder *builder, struct bytes 
     return count;
 }
 
+/* Adds the ids of the attempt's span, and those of the span that created the timer. Returns the end
+ * of the fields. */
+static struct named_bytes *message_add_trace(struct broker_builder *builder,
+                                             const struct delivery *delivery,
+                                             struct named_bytes *field)
+{
+    const struct bytes link = delivery->timer->texts.trace;
+    char text[TRACE_PARENT_SIZE + 1];
+
+    trace_parent_format(&delivery->trace, text);
+    *field++ = (struct named_bytes){"traceparent", broker_message_keep(builder, bytes_of(text))};
+    if (link.size == TRACE_PARENT_SIZE && !bytes_has_control(link))
+        *field++ = (struct named_bytes){"tickwheel-linked-traceparent",
+                                        broker_message_keep(builder, link)};
+    return field;
+}
+
 enum error_code broker_message_build(struct broker_builder *builder,
                                      const struct delivery *delivery,
                                      struct broker_message *ret_message, struct error *ret_error)
@@ -139,6 +156,8 @@ enum error_code broker_message_build(struct broker_builder *builder,
     if (schedule_backfill(texts->schedule, &backfill))
         *field++ =
             (struct named_bytes){"tickwheel-backfill", broker_message_keep(builder, backfill.of)};
+    if (delivery->trace.span)
+        field = message_add_trace(builder, delivery, field);
     message.fields = builder->fields_;
     message.field_count = (size_t)(field - builder->fields_);
     assert(message.field_count <= builder->capacity_ && !buffer_failed(&builder->text_));

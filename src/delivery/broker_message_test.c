@@ -59,6 +59,43 @@ static void test_fields(void **state)
     broker_builder_deinit(&builder);
 }
 
+/* Goal: a message has the ids of the attempt's span, if there is one, and those of the creation, if
+ * the timer has them. Headers of the timer with these names are not sent. */
+/* proves: otlp-traces */
+static void test_broker_message_trace(void **state)
+{
+    static const char created_by[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    static const char *const traces[] = {created_by, TRACE_UNSAMPLED, ""};
+    struct broker_builder builder;
+
+    (void)state;
+    broker_builder_init(&builder);
+    for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); i++) {
+        struct timer_texts texts = {.target = BYTES("kafka://c/topic"),
+                                    .headers = BYTES("Traceparent: forged\n"),
+                                    .trace = bytes_of(traces[i])};
+        struct broker_shipment shipment;
+        struct broker_message message;
+        struct error error;
+
+        broker_shipment_init_texts(&shipment, &texts);
+        assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
+                         ERROR_NONE);
+        assert_int_equal(message.field_count, 5);
+        shipment.delivery.trace = (struct trace_parent){1, 2, 3, i == 0};
+        assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
+                         ERROR_NONE);
+        assert_int_equal(message.field_count, i == 0 ? 7 : 6);
+        check_field(&message, 5, "traceparent",
+                    i == 0 ? "00-00000000000000010000000000000002-0000000000000003-01"
+                           : "00-00000000000000010000000000000002-0000000000000003-00");
+        if (i == 0)
+            check_field(&message, 6, "tickwheel-linked-traceparent", created_by);
+        timer_free(shipment.timer);
+    }
+    broker_builder_deinit(&builder);
+}
+
 /* Goal: the memory is used again, and grows with what is needed. */
 static void test_broker_message_many(void **state)
 {
@@ -90,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_broker_message_trace),
         cmocka_unit_test(test_broker_message_many),
     };
 

@@ -275,8 +275,7 @@ static bool webhook_connection_build(struct webhook_connection *connection)
         .event_source = settings->event_source,
         .ack_url = *delivery->ack_token ? settings->ack_url : NULL,
         .now_s = wall_machine_now_us() / 1000000,
-        .trace = webhook_request_trace(delivery_sent(delivery), settings->trace_high,
-                                       settings->trace_low),
+        .trace = webhook_request_trace(delivery, settings->trace_high, settings->trace_low),
     };
 
     webhook_connection_frame(connection, delivery_sent(delivery));

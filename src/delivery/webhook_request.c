@@ -247,13 +247,16 @@ static void request_add_event(struct webhook_request *request, const struct time
 
 /* ---- traces ---- */
 
-struct trace_parent webhook_request_trace(const struct timer *timer, struct random *high,
+struct trace_parent webhook_request_trace(const struct delivery *delivery, struct random *high,
                                           struct random *low)
 {
-    struct trace_parent link = {.is_sampled = true};
+    const struct bytes created_by = delivery_sent(delivery)->texts.trace;
+    struct trace_parent link = {.is_sampled = !bytes_equal(created_by, BYTES(TRACE_UNSAMPLED))};
 
+    if (delivery->trace.span)
+        return delivery->trace;
     /* if the text is no trace, `link` stays as it is */
-    trace_parent_parse(timer->texts.trace, &link);
+    trace_parent_parse(created_by, &link);
     return trace_parent_new(high, low, link.is_sampled);
 }
 

@@ -45,9 +45,9 @@ struct webhook_envelope {
     struct trace_parent trace; /* trace id and span id of this attempt */
 };
 
-/* Makes the trace of one attempt. It is sampled, unless the request that created the timer was
- * not. */
-struct trace_parent webhook_request_trace(const struct timer *timer, struct random *high,
+/* Returns the trace of one attempt: that of the delivery, or else a new one, which is sampled
+ * unless the creation of the timer was not. */
+struct trace_parent webhook_request_trace(const struct delivery *delivery, struct random *high,
                                           struct random *low);
 
 /* Gives the delivery a new token for a later answer. Returns ERROR_IO if the system gives no

@@ -339,6 +339,7 @@ static void test_trace(void **state)
         {LINK "0", "-00\n", "\ntickwheel-linked-traceparent: " LINK "0\n"},
         {"", "-01\n", NULL},
         {"nonsense", "-01\n", NULL},
+        {TRACE_UNSAMPLED, "-00\n", NULL},
     };
     struct random high = random_seeded(1), low = random_seeded(2);
 
@@ -348,8 +349,9 @@ static void test_trace(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct timer *timer = webhook_request_test_make_timer(
             (struct timer_texts){.trace = bytes_of(cases[i].trace)});
+        struct delivery delivery = {.timer = timer};
         struct webhook_envelope envelope = {.now_s = 1,
-                                            .trace = webhook_request_trace(timer, &high, &low)};
+                                            .trace = webhook_request_trace(&delivery, &high, &low)};
 
         char text[4000];
         build_in(&request, timer, 1, &envelope, text, sizeof(text));
@@ -362,6 +364,9 @@ static void test_trace(void **state)
             assert_non_null(strstr(text, cases[i].line));
         else
             assert_null(strstr(text, "linked"));
+        delivery.trace = (struct trace_parent){1, 2, 3, false}; /* of its span */
+        const struct trace_parent own = webhook_request_trace(&delivery, &high, &low);
+        assert_true(own.trace_low == 2 && own.span == 3 && !own.is_sampled);
         timer_free(timer);
     }
     webhook_request_deinit(&request);

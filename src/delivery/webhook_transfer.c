@@ -415,7 +415,7 @@ static bool transfer_set_request(struct webhook_transfer *transfer, const struct
         .event_source = transfer->settings_->event_source,
         .ack_url = *delivery->ack_token ? transfer->settings_->ack_url : NULL,
         .now_s = wall_machine_now_us() / 1000000,
-        .trace = webhook_request_trace(timer, transfer->settings_->trace_high,
+        .trace = webhook_request_trace(delivery, transfer->settings_->trace_high,
                                        transfer->settings_->trace_low),
     };
 

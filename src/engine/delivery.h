@@ -8,6 +8,7 @@
 #ifndef TICKWHEEL_ENGINE_DELIVERY_H
 #define TICKWHEEL_ENGINE_DELIVERY_H
 
+#include "base/trace.h"
 #include "engine/explain.h"
 #include "timer/awaits.h"
 #include "timer/timer.h"
@@ -54,6 +55,9 @@ struct delivery {
     /* The timer as it is sent, if that differs: to a named target. The sender's; NULL before and
      * after. */
     const struct timer *sent;
+    /* Ids of the span of this attempt, if spans are exported; otherwise all 0, and the sender makes
+     * ids of its own. */
+    struct trace_parent trace;
     uint32_t attempt; /* from 1 */
     uint64_t epoch;   /* epoch of the partition's owner: a fencing token that only rises */
     /* In a cluster, latest time on CLOCK_BOOTTIME at which it may be sent, by the lease of its

@@ -9,6 +9,7 @@
 #include "node/node_deliveries.h"
 #include "node/node_engines.h"
 #include "node/node_figures.h"
+#include "node/node_spans.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
 #include "store/rocksdb.h"
@@ -73,6 +74,7 @@ static void node_free(struct node *node)
         senders_stop(node->senders);
     targets_destroy(node->targets);
     delivery_log_stop(node->delivery_log);
+    spans_stop(node->spans);
     for (unsigned i = 0; i < node->shards.count; i++)
         shard_deinit(&node->shards.all[i]);
     free(node->shards.all);
@@ -260,6 +262,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_create_shards(node, ret_error);
     if (code == ERROR_NONE)
         code = node_deliveries_start(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_spans_start(node, ret_error);
     if (code == ERROR_NONE)
         code = node_figures_start(node, ret_error);
     if (code == ERROR_NONE)

@@ -398,6 +398,12 @@ uint64_t node_dead_dropped(struct node *node);
  * failure. A disk that is nearly full is no failure. */
 uint64_t node_deliveries_failed(struct node *node, struct error *ret_cause);
 
+/* Returns what exports spans; NULL without otlp_endpoint. */
+struct spans *node_spans(const struct node *node);
+
+/* Returns the number of spans that were dropped, and the last cause. */
+uint64_t node_spans_dropped(struct node *node, struct error *ret_cause);
+
 /* Returns the points of a window of the history of this node's figures (ops/figures.h), in order of
  * time, and how many there are. */
 size_t node_history(struct node *node, enum figures_window window, struct wall now,

@@ -13,7 +13,8 @@
  *     what is shared   node_ownership, node_limits, node_replica, node_once, node_members,
  *                      node_zones
  *     parts            node_holds; backup_record; node_disk, storage_loops, storage_health;
- *                      node_deliveries, node_figures, node_log, node_report, node_counts,
+ *                      node_deliveries, node_spans, node_figures, node_log,
+ *                      node_report, node_counts,
  *                      node_advance, clock_mark,
  *                      node_clock, partition, feed, census, queue_board, measure
  */
@@ -35,6 +36,7 @@
 #include "node/partition.h"
 #include "node/queue_board.h"
 #include "node/shard.h"
+#include "telemetry/spans.h"
 
 #include <pthread.h>
 
@@ -64,6 +66,7 @@ struct node {
     struct queue_board *board;
     struct budget *budget;             /* places in flight that the engines share */
     struct delivery_log *delivery_log; /* NULL if it is turned off */
+    struct spans *spans;               /* NULL without otlp_endpoint; node_spans.h */
     struct node_figures *figures;      /* node_figures.c */
     struct node_advance *advance;      /* node_advance.h; NULL if the clock is real */
 

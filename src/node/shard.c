@@ -10,6 +10,7 @@
 #include "node/node_advance.h"
 #include "node/node_deliveries.h"
 #include "node/node_replica.h"
+#include "node/node_spans.h"
 #include "node/node_state.h"
 #include "node/shard_cluster.h"
 #include "node/shard_commands.h"
@@ -129,6 +130,7 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
 static void shard_log_answered(struct shard *shard, struct engine *engine)
 {
     for (struct delivery *delivery; (delivery = engine_take_answered(engine));) {
+        node_spans_ended(shard->node, shard->index, delivery);
         node_deliveries_add(shard->node, shard->index, delivery);
         engine_free_answered(delivery);
     }
@@ -174,6 +176,7 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
                (delivery = engine_take_delivery(engine))) {
             shard->moves++;
             delivery->handed_us = now_us;
+            node_spans_handed(node, shard->index, delivery);
             delivery->valid_until_ns = node_replica_valid_until(node, shard->partitions[i]->index);
             list_push(node_replica_takes(node, delivery) ? &once : &deliveries, &delivery->link);
         }

@@ -9,6 +9,7 @@
 #include "node/measure.h"
 #include "node/node_deliveries.h"
 #include "node/node_replica.h"
+#include "node/node_spans.h"
 #include "node/node_state.h"
 #include "sys/clock.h"
 
@@ -77,6 +78,7 @@ void shard_delivered(struct shard *shard, struct engine *engine, struct delivery
 {
     if (delivery->outcome.result != DELIVERY_RETURNED)
         measure_delivery(shard->node->metrics, delivery);
+    node_spans_ended(shard->node, shard->index, delivery);
     node_deliveries_add(shard->node, shard->index, delivery);
     engine_delivered(engine, delivery);
 }

@@ -9,6 +9,7 @@
 #include "node/node_deliveries.h"
 #include "node/node_queue.h"
 #include "node/node_replica.h"
+#include "node/node_spans.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
 #include "node/shard_commands.h"
@@ -166,6 +167,7 @@ static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
             shard_queue_heads_look(shard, (size_t)first);
             heads->has_given = true;
             delivery->handed_us = delivery->started_us = wall_now_us();
+            node_spans_handed(shard->node, shard->index, delivery);
             return delivery;
         }
         heads->dues[first] = WALL_NEVER; /* the limit of leases is reached */

@@ -290,6 +290,19 @@ enum config_log_level {
           "times that the log of a partition may be larger than its live rows")                   \
     FIELD(U32, cluster_copy_records_min, "256", 0, 1000000000,                                    \
           "records of a log from which a node that has none of them gets a copy; 0: never")       \
+    SECTION("otlp",                                                                               \
+            "Spans for OpenTelemetry; see operations.md. Its OTEL_ variables set them too.")      \
+    FIELD(TEXT, otlp_endpoint, "", 0, 1000,                                                       \
+          "URL that takes spans, such as http://127.0.0.1:4318/v1/traces; empty: no spans")       \
+    FIELD(SECRET, otlp_headers, "", 0, 4000, "headers for it: NAME=VALUE, with commas")           \
+    FIELD(TEXT, otlp_headers_file, "", 0, 4000, "file to read otlp_headers from")                 \
+    FIELD(DURATION, otlp_timeout, "10s", 10, MINUTE_MS, "time limit of a request to it")          \
+    FIELD(TEXT, otlp_service_name, "", 0, 255, "service.name of the spans; empty: tickwheeld")    \
+    FIELD(LIST, otlp_resource_attributes, "", 0, 4000,                                            \
+          "more attributes of this service: NAME=VALUE, with commas")                             \
+    FIELD(TEXT, otlp_sampler, "parentbased_always_on", 1, 40,                                     \
+          "sampler of OpenTelemetry: always_on, always_off, traceidratio; parentbased_...")       \
+    FIELD(TEXT, otlp_sample_ratio, "1", 1, 20, "part of new traces that traceidratio exports")    \
     SECTION("log", "The log of the daemon, written to standard error.")                           \
     FIELD(CHOICE, log_level, "info|debug", 0, 0, "least level of events that are logged")
 

@@ -6,6 +6,7 @@
  */
 #include "ops/config_load.h"
 
+#include "ops/config_otel.h"
 #include "ops/config_table.h"
 #include "sys/files.h"
 
@@ -125,6 +126,7 @@ static const struct {
     {"sources", "sources_file", true},
     {"cluster_secret", "cluster_secret_file", false},
     {"cluster_log", "cluster_log_file", false},
+    {"otlp_headers", "otlp_headers_file", false},
 };
 
 #define SECRETS_COUNT (sizeof(secrets) / sizeof(secrets[0]))
@@ -517,6 +519,7 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
     const bool must_name_folder = ret_request->action == CONFIG_ACTION_RESTORE;
     if (must_name_folder)
         ret_config->data_folder[0] = '\0';
+    config_otel_read(ret_config, environment);
     if (!code && path)
         code = config_load_file(ret_config, path, ret_error);
     if (!code)

@@ -30,7 +30,7 @@ struct config_row {
     size_t offset; /* offset of the field in struct config */
 };
 
-#define CONFIG_ROWS_MAX  128
+#define CONFIG_ROWS_MAX  192
 #define CONFIG_NAME_SIZE 64 /* size of the longest name, with its NUL */
 /* maximum of a line in the config file; libinih cuts lines at 198 bytes without an error */
 #define CONFIG_LINE_BYTES_MAX 190

@@ -325,6 +325,49 @@ static void the_stronger_source_wins(void **state)
     free_file(path);
 }
 
+/* Goal: the variables of OpenTelemetry set our settings as its specification says, and everything
+ * of ours wins; what does not fit is ignored. */
+/* proves: otlp-spans */
+static void opentelemetry_is_understood(void **state)
+{
+    char *path = make_file("[otlp]\notlp_sample_ratio = 0.5\n");
+    char variable[128];
+    char *const environment[] = {variable,
+                                 TEXT("OTEL_EXPORTER_OTLP_ENDPOINT=http://a:4318/"),
+                                 TEXT("OTEL_EXPORTER_OTLP_HEADERS=x=1"),
+                                 TEXT("OTEL_EXPORTER_OTLP_TRACES_HEADERS=y=2"),
+                                 TEXT("OTEL_EXPORTER_OTLP_TIMEOUT=2500"),
+                                 TEXT("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=soon"),
+                                 TEXT("OTEL_SERVICE_NAME=shop"),
+                                 TEXT("OTEL_RESOURCE_ATTRIBUTES="),
+                                 TEXT("OTEL_TRACES_SAMPLER=traceidratio"),
+                                 TEXT("OTEL_TRACES_SAMPLER_ARG=0.1"),
+                                 TEXT("OTEL_TRACES_EXPORTER=otlp"),
+                                 TEXT("TICKWHEEL_OTLP_SERVICE_NAME=timers"),
+                                 NULL};
+    char *const off[] = {environment[1], TEXT("OTEL_SDK_DISABLED=TRUE"), NULL};
+    char *const argv[] = {TEXT("tickwheeld"), TEXT("--otlp-endpoint=http://b/")};
+
+    (void)state;
+    snprintf(variable, sizeof(variable), "TICKWHEEL_CONFIG=%s", path);
+    struct config_request request;
+    struct config config;
+    struct error error;
+    assert_int_equal(config_load(1, argv, environment, &config, &request, &error), ERROR_NONE);
+    assert_string_equal(config.otlp_endpoint, "http://a:4318/v1/traces");
+    assert_string_equal(config.otlp_headers, "y=2");
+    assert_true(config.otlp_timeout_ms == 2500);
+    assert_string_equal(config.otlp_service_name, "timers");
+    assert_string_equal(config.otlp_resource_attributes, "");
+    assert_string_equal(config.otlp_sampler, "traceidratio");
+    assert_string_equal(config.otlp_sample_ratio, "0.5");
+    assert_int_equal(config_load(2, argv, environment, &config, &request, &error), ERROR_NONE);
+    assert_string_equal(config.otlp_endpoint, "http://b/");
+    assert_int_equal(config_load(1, argv, off, &config, &request, &error), ERROR_NONE);
+    assert_string_equal(config.otlp_endpoint, "");
+    free_file(path);
+}
+
 static enum error_code load_flags(const char *first, const char *second, struct error *ret_error)
 {
     char a[128], b[128];
@@ -726,6 +769,7 @@ static void the_example_is_a_config_file(void **state)
             strncmp(example.data + i, ";broker_connections", 19) != 0 &&
             strncmp(example.data + i, ";secrets_keys", 13) != 0 &&
             strncmp(example.data + i, ";sources", 8) != 0 &&
+            strncmp(example.data + i, ";otlp_headers", 13) != 0 &&
             strncmp(example.data + i, ";cluster_secret", 15) != 0 &&
             strncmp(example.data + i, ";cluster_log", 12) != 0)
             example.data[i] = ' ';
@@ -747,6 +791,7 @@ int main(void)
         cmocka_unit_test(every_row_keeps_its_limits),
         cmocka_unit_test(every_text_keeps_its_limits),
         cmocka_unit_test(files_have_their_sizes),
+        cmocka_unit_test(opentelemetry_is_understood),
         cmocka_unit_test(the_stronger_source_wins),
         cmocka_unit_test(refuses_flags_that_it_does_not_know),
         cmocka_unit_test(takes_folders),

@@ -113,7 +113,7 @@ struct retry_policy {
     X(9, request, ALWAYS, NOTHING)       /* Idempotency-Key of its creation: timer/name.h */       \
     X(10, schedule, CONTENT, SCHEDULE)   /* recurrence, permitted lateness: timer/schedule.h */    \
     X(11, tenant, ALWAYS, NOTHING)       /* its owner: timer/tenant.h */                           \
-    X(12, trace, CONTENT, NOTHING)       /* traceparent of the request that made it */             \
+    X(12, trace, CONTENT, NOTHING)       /* traceparent of its creation, or TRACE_UNSAMPLED */     \
     X(13, runs, ALWAYS, NOTHING)         /* its last firings if it repeats: timer/runs.h */        \
     X(14, on_dead, CONTENT, ON_DEAD)     /* target for the report of a firing given up */          \
     X(15, on_success, CONTENT, ON_SUCCESS) /* target for the report of a firing with success */    \

@@ -24,15 +24,16 @@ BELOW = {
     "timer": {"base", "sys", "calendar"},
     "delivery_log": {"base", "sys", "timer"},
     "ops": {"base", "sys", "calendar", "timer"},
+    "telemetry": {"base", "sys", "ops"},
     "http": {"base", "sys"},
     "store": {"base", "sys", "log", "timer"},
     "engine": {"base", "calendar", "timer", "store", "tickwheel"},  # no clock, no I/O: nothing of sys
     "cluster": {"base", "sys", "log", "timer", "http", "store", "engine"},
     "delivery": {"tickwheel", "base", "sys", "log", "calendar", "ops", "timer", "store", "engine"},
     "node": {"tickwheel", "base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "cluster",
-              "delivery", "delivery_log"},
+              "delivery", "delivery_log", "telemetry"},
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "store", "engine", "delivery",
-            "delivery_log", "node"},
+            "delivery_log", "node", "telemetry"},
     # of the API its JSON only: a row has the body of a request
     "source": {"base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "node", "api"},
 }

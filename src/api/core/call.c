@@ -7,6 +7,7 @@
 #include "base/json_write.h"
 #include "http/field.h"
 #include "sys/clock.h"
+#include "telemetry/spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,15 +92,54 @@ void call_count_refusal(struct metrics *metrics, enum error_code code)
     }
 }
 
+/* Exports the span of a request that was to create timers. */
+static void call_export_creation(struct call *call, unsigned status, uint64_t took_us)
+{
+    char name[ROUTE_PATH_SIZE + 16], id[TIMER_ID_TEXT_SIZE], code[12];
+    const struct timer *timer = call->shown;
+    struct span span = {
+        .context = call->creation,
+        .parent = call->trace.span,
+        .end_us = wall_now_us(),
+        .kind = SPAN_SERVER,
+        .has_failed = status >= 500,
+    };
+
+    span.start_us = span.end_us - took_us;
+    snprintf(name, sizeof(name), "%s %s", call->route->method, call->route->path);
+    span_set_text(&span, SPAN_TEXT_name, bytes_of(name));
+    span_set_text(&span, SPAN_TEXT_method, bytes_of(call->route->method));
+    span_set_text(&span, SPAN_TEXT_route, bytes_of(call->route->path));
+    span_set_text(&span, SPAN_TEXT_system, BYTES("tickwheel"));
+    span_set_text(&span, SPAN_TEXT_operation, BYTES("create"));
+    span_set_text(&span, SPAN_TEXT_operation_type, BYTES("create"));
+    span_set_text(&span, SPAN_TEXT_tenant, caller_tenant(&call->caller));
+    span_set_number(&span, SPAN_NUMBER_status, status);
+    if (status >= 400) {
+        snprintf(code, sizeof(code), "%u", status);
+        span_set_text(&span, SPAN_TEXT_error_type, bytes_of(code));
+    }
+    if (timer) {
+        timer_id_format(&timer->id, id);
+        span_set_text(&span, SPAN_TEXT_timer, bytes_of(id));
+        span_set_text(&span, SPAN_TEXT_key, timer->texts.key);
+    }
+    if (call->created_count)
+        span_set_number(&span, SPAN_NUMBER_messages, (int64_t)call->created_count);
+    spans_add(node_spans(call->api->options.node), http_request_thread(call->http), &span);
+}
+
 static void call_count_answer(struct call *call, const struct http_response *response)
 {
     struct metrics *metrics = call->api->options.metrics;
     size_t route = call->route ? (size_t)(call->route - call->api->routes) : METRIC_ROUTE_OTHER;
 
+    const uint64_t took_us =
+        instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000;
     metrics_add_request(metrics, route, (unsigned)response->status);
-    metrics_observe_traced_us(
-        metrics, HISTOGRAM_HTTP_REQUEST,
-        instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000, &call->trace);
+    metrics_observe_traced_us(metrics, HISTOGRAM_HTTP_REQUEST, took_us, &call->trace);
+    if (call->creation.is_sampled)
+        call_export_creation(call, (unsigned)response->status, took_us);
     call->answer_counted = response->body.capacity;
     call->answer_share =
         tenant_pot_force(&call->api->answers, caller_key(&call->caller), call->answer_counted);
@@ -373,11 +413,20 @@ void call_read_trace(struct call *call)
         call->trace = (struct trace_parent){0};
 }
 
-struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE + 1])
+struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1])
 {
-    if (!call->trace.span)
+    struct spans *spans = node_spans(call->api->options.node);
+    const struct trace_parent *parent = call->trace.span ? &call->trace : NULL;
+
+    if (spans) {
+        call->creation = spans_child(spans, http_request_thread(call->http), parent);
+        if (!parent && !call->creation.is_sampled)
+            return BYTES(TRACE_UNSAMPLED);
+        parent = &call->creation;
+    }
+    if (!parent)
         return (struct bytes){0};
-    trace_parent_format(&call->trace, ret_text);
+    trace_parent_format(parent, ret_text);
     return (struct bytes){ret_text, TRACE_PARENT_SIZE};
 }
 

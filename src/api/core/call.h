@@ -32,9 +32,13 @@ struct call {
     struct bytes query;        /* as sent */
     char *query_room;          /* memory of the decoded query; NULL: no query */
     struct trace_parent trace; /* trace of the request; all 0 if none */
-    struct buffer body;        /* collected by call_collect */
-    size_t body_counted;       /* part of the body counted in api.bodies */
-    size_t answer_counted;     /* part of the answer counted in api.answers */
+    /* ids of the span of this request, if it creates timers and spans are exported; otherwise all
+     * 0 */
+    struct trace_parent creation;
+    uint64_t created_count; /* timers that a batch has created */
+    struct buffer body;     /* collected by call_collect */
+    size_t body_counted;    /* part of the body counted in api.bodies */
+    size_t answer_counted;  /* part of the answer counted in api.answers */
     struct tenant_pot_share *body_share,
         *answer_share;                  /* shares that count them; NULL if nothing is counted */
     void *state;                        /* for the route */
@@ -147,8 +151,10 @@ size_t call_collect(struct call *call, struct bytes chunk);
  * Context says to ignore. Call it while the request has its headers. */
 void call_read_trace(struct call *call);
 
-/* Returns the request's traceparent in canonical form; empty if there is none. */
-struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE + 1]);
+/* Returns the trace that the request's timers keep: its traceparent in canonical form, or empty if
+ * it has none. If spans are exported, begins the span of the creation and returns that, or
+ * TRACE_UNSAMPLED. */
+struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1]);
 
 /* ---- the node ---- */
 

@@ -400,6 +400,7 @@ static void batch_answer(struct call *call)
     struct batch *batch = call->state;
     struct http_response response = {.status = 200, .content_type = NDJSON};
 
+    call->created_count = batch->totals.created;
     if (batch->style == BATCH_MINIMAL) {
         json_open(&response.body, NULL, '{');
         json_put_number(&response.body, "created", batch->totals.created);

@@ -187,7 +187,8 @@ static void explain_format(const struct explain_view *view, struct buffer *out)
     explain_append_place(timer, explained, out);
     explain_append_target(view, out);
     explain_append_lateness(&explained->lateness, out);
-    json_put_some(out, "traceparent", timer->texts.trace);
+    if (timer->texts.trace.size == TRACE_PARENT_SIZE)
+        json_put_string(out, "traceparent", timer->texts.trace);
     json_close(out, '}');
 }
 
