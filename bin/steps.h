@@ -36,6 +36,11 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error);
  * that of --check for the copy. */
 int data_folder_restore(const char *backup, const char *folder);
 
+/* ---- settings_check.c ---- */
+
+/* Checks the settings beyond the limits in their table. Reads the files that they name. */
+enum error_code settings_check(const struct config *config, struct error *ret_error);
+
 /* ---- virtual_clock.c: the setting `clock` ---- */
 
 /* Checks that a virtual clock has no cluster and listens on loopback only. Reads no file. */

@@ -6,9 +6,7 @@
 #include "source_log.h"
 #include "steps.h"
 #include "delivery/brokers.h"
-#include "delivery/guard.h"
 #include "delivery/signatures.h"
-#include "delivery/token_issuer.h"
 #include "first_key.h"
 #include "given_up_log.h"
 #include "sealed_log.h"
@@ -787,83 +785,6 @@ static int print(struct buffer *text)
     return is_printed ? EXIT_CLEAN : EXIT_FAILED;
 }
 
-static enum error_code check_access(const struct config *config, struct error *ret_error)
-{
-    struct tokens *tokens = NULL;
-    enum error_code code = secrets_check(config, ret_error);
-
-    if (!code)
-        code = secrets_load_tokens(config, &tokens, ret_error);
-    struct tls_identity *identity = NULL;
-    if (!code)
-        code = secrets_load_identity(config, &identity, ret_error);
-    tokens_free(tokens);
-    tls_identity_release(identity);
-    return code;
-}
-
-/* Checks the settings of the tokens that webhooks carry. */
-static enum error_code check_tokens(const struct config *config, struct error *ret_error)
-{
-    const struct token_issuer_options options = {.issuer = config->webhook_token_issuer,
-                                                 .keys_file = config->webhook_token_keys_file};
-    const struct bytes name = bytes_of(options.issuer);
-    struct token_issuer *issuer = NULL;
-
-    if (!*options.issuer && !*options.keys_file)
-        return ERROR_NONE;
-    if (!*options.issuer)
-        return error_set(ret_error, ERROR_INVALID,
-                         "webhook_token_keys_file: set webhook_token_issuer too");
-    if (!*options.keys_file && !*config->secrets_keys)
-        return error_set(ret_error, ERROR_INVALID,
-                         "webhook_token_issuer: set secrets_keys_file too, for keys that the "
-                         "daemon makes itself, or webhook_token_keys_file");
-    if (!bytes_has_prefix(name, BYTES("https://")) && !bytes_has_prefix(name, BYTES("http://")))
-        return error_set(ret_error, ERROR_INVALID,
-                         "webhook_token_issuer: it is a URL that begins with https://");
-    const enum error_code code = token_issuer_create(&options, &issuer, ret_error);
-    token_issuer_destroy(issuer);
-    return code;
-}
-
-/* Checks the settings beyond the limits in their table. */
-static enum error_code check(const struct config *config, struct error *ret_error)
-{
-    struct guard guard;
-    struct error cause;
-    enum error_code code = guard_init(&guard, config->webhook_allow, &cause);
-
-    if (code)
-        return error_set(ret_error, code, "webhook_allow: %s", cause.text);
-    struct signatures *signatures = NULL;
-    code = signatures_create(config->webhook_secret, &signatures, &cause);
-    signatures_destroy(signatures);
-    if (code)
-        return error_set(ret_error, code, "webhook_secret: %s", cause.text);
-    code = check_tokens(config, ret_error);
-    if (code)
-        return code;
-    code = brokers_check_settings(config->broker_connections, config->cluster_brokers,
-                                  broker_backends, &cause);
-    if (code)
-        return error_set(ret_error, code, "broker_connections: %s", cause.text);
-    code = sources_check_settings(config->sources, &cause);
-    if (code)
-        return error_set(ret_error, code, "sources: %s", cause.text);
-    if (*config->sources && *config->cluster_brokers)
-        return error_set(ret_error, ERROR_INVALID,
-                         "sources: a node of a cluster cannot read any yet");
-    code = site_check_settings(config, ret_error);
-    if (!code)
-        code = clock_check(config, ret_error);
-    if (!code)
-        code = node_backup_check_settings(config, ret_error);
-    if (!code)
-        code = cluster_check(config, ret_error);
-    return code ? code : check_access(config, ret_error);
-}
-
 /* Runs `tickwheeld --make-token TENANT [SCOPES]`. Standard output gets only the token and its line
  * of the tokens file. */
 static int make_token(int argc, char *argv[])
@@ -993,7 +914,7 @@ int main(int argc, char *argv[])
     struct error error;
     enum error_code refused = config_load(argc, argv, environ, &config, &request, &error);
     config_hide_secrets(argc, argv);
-    if (refused || check(&config, &error)) {
+    if (refused || settings_check(&config, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return EXIT_USAGE;
     }

@@ -251,8 +251,8 @@ static void test_a_part_ends_before_its_timer_lives_again(void **state)
     fixture_deinit(&fixture);
 }
 
-/* A cancel by key whose timer died by it, and is forgotten at once: an older timer with that key, which
- * was cancelled before, is no answer. */
+/* A cancel by key whose timer died by it, and is forgotten at once: an older timer with that
+ * key, which was cancelled before, is no answer. */
 /* proves: targets-cancel */
 static void test_a_cancel_shows_no_older_timer(void **state)
 {

@@ -1,5 +1,5 @@
-/* Goal: the setting of sources is read as documented, and each fault names its source without its URL. Method: settings, right
- * and wrong, at each limit. */
+/* Goal: the setting of sources is read as documented, and each fault names its source without its
+ * URL. Method: settings, right and wrong, at each limit. */
 #include "source/source.h"
 
 #include <setjmp.h>

@@ -98,7 +98,8 @@ static void test_limit_is_exact(void **state)
     tenant_counts_deinit(&tenant_counts);
 }
 
-/* What the engine makes itself is admitted by the limit that is known; the unnamed tenant has none. */
+/* What the engine makes itself is admitted by the limit that is known; the unnamed tenant has
+ * none. */
 static void test_a_limit_is_known_from_before(void **state)
 {
     struct tenant_counts tenant_counts;

@@ -180,8 +180,8 @@ static void draw_debounce(struct world *world, struct content *content)
     content_debounce(content, content->created, content->created);
 }
 
-/* Last due time of a timer with several targets: while it waits for its parts, its row moves on by up
- * to an hour, and a part may be retried for long. */
+/* Last due time of a timer with several targets: while it waits for its parts, its row moves on
+ * by up to an hour, and a part may be retried for long. */
 #define FAN_DUE_MAX ((struct wall){WALL_MS_MAX - UINT64_C(366) * 24 * 3600 * 1000})
 
 /* Draws several targets, like draw_report. Such a timer fires once, and no event and no label finds

@@ -127,8 +127,8 @@ struct told {
     size_t count, capacity;
 };
 
-/* A firing that has ended, or has begun as a timer of its own, by the row that was written last: the
- * next row must be its report, or that timer. */
+/* A firing that has ended, or has begun as a timer of its own, by the row that was written last:
+ * the next row must be its report, or that timer. */
 struct awaited {
     struct twin *of; /* twin whose firing it is; NULL if nothing is awaited */
     /* number of timers that the engine made with the row, and that follow: a firing, or parts; then
@@ -268,8 +268,8 @@ void model_await_report(struct world *world, struct twin *twin, const struct fir
  * They are durable in one batch with the row of their timer. A timer with parts is over if and only
  * if they are, and says of each only what is durable. ---- */
 
-/* Checks a row that timers which the engine makes explain: it begins a firing or parts, or a part is
- * over. Returns false if they do not explain it. */
+/* Checks a row that timers which the engine makes explain: it begins a firing or parts, or a
+ * part is over. Returns false if they do not explain it. */
 bool made_explains(struct world *world, struct twin *twin, const struct timer *timer);
 
 /* Returns the twin of a timer that the engine has made, from its first row. */

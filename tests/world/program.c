@@ -8,7 +8,8 @@
  * --replay runs each seed twice and demands equal hashes of all events. --seeds reads a line "seed
  * steps FEATURE,..." for each run from a file, which is made without those features. --nodes makes
  * all runs of one node, or of several: otherwise their seeds say. --without takes features away
- * (plan.h); --shrink removes features and steps that a failing run does not need, and shows the rest.
+ * (plan.h); --shrink removes features and steps that a failing run does not need, and shows the
+ * rest.
  *
  * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine
  * is told with the seed that led to it.
