@@ -154,6 +154,7 @@ type Create struct {
 	Key         string            `json:"key,omitempty"`
 	Watch       []string          `json:"watch,omitempty"`
 	Flow        *Flow             `json:"flow,omitempty"`
+	Order       string            `json:"order,omitempty"` // strict: that of creation where due times are equal
 	OnDead      *Report           `json:"on_dead,omitempty"`
 	OnSuccess   *Report           `json:"on_success,omitempty"`
 
@@ -219,6 +220,7 @@ type Timer struct {
 	FiringOf    string            `json:"firing_of,omitempty"` // of a firing that is a timer of its own
 	Retry       *Retry            `json:"retry,omitempty"`
 	Flow        *Flow             `json:"flow,omitempty"`
+	Order       string            `json:"order,omitempty"`
 	OnDead      *Report           `json:"on_dead,omitempty"`
 	OnSuccess   *Report           `json:"on_success,omitempty"`
 	Attempts    int               `json:"attempts"`

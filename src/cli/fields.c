@@ -219,6 +219,7 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
         const char *name;
     } texts[] = {
         {CLI_FLAG_METHOD, "method"},
+        {CLI_FLAG_ORDER, "order"},
         {CLI_FLAG_CRON, "cron"},
         {CLI_FLAG_EVERY, "every"},
         {CLI_FLAG_ZONE, "timezone"},

@@ -50,7 +50,7 @@ static bool change_write(struct engine *engine, struct entry *entry, struct time
     assert(purpose != WRITE_CREATE && purpose != WRITE_OWN);
     assert(entry->phase != ENTRY_INFLIGHT);
     assert(!entry->successor);
-    if (!copy || !commit_reserve(engine)) {
+    if (!copy || !commit_reserve(engine) || !dispatch_keep_place(engine, entry)) {
         timer_free(copy);
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
         return false;

@@ -453,6 +453,7 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
         entries_set_phase(engine->entries, entry, ENTRY_ABSENT);
     } else if (!result || write_is_asked(note->purpose)) {
         reload_settle(engine, entry);
+        dispatch_settled(engine, entry);
         commands_resume(engine, entry);
     }
     commands_go_on(engine);

@@ -3,10 +3,12 @@
 
 #include "base/check.h"
 #include "engine/dispatch_line.h"
+#include "engine/dispatch_spill.h"
 #include "engine/effects.h"
 #include "engine/fanout.h"
 #include "engine/history.h"
 #include "engine/lanes.h"
+#include "engine/order.h"
 #include "engine/outcome.h"
 #include "engine/position.h"
 #include "engine/watermark.h"
@@ -20,14 +22,6 @@ enum {
     /* maximum of timers queued in one turn; if more are due, the next turn follows at once */
     EXPIRE_MAX = 2048,
 };
-
-/* Number of timers that are spilled at a time, plus one for each queue, because finding the longest
- * queue must cost less than spilling. */
-#define SPILL_STEP 256
-
-/* Maximum of spill steps whose writes are not durable. Other writes wait for them, so as many other
- * writes are allowed between. */
-#define SPILL_STEPS_OUT_MAX 4
 
 /* Makes a budget for this engine alone. Returns NULL if out of memory. */
 static struct budget *dispatch_own_budget(const struct engine_options *options)
@@ -60,6 +54,7 @@ struct dispatch *dispatch_create(const struct engine_options *options)
     list_init(&dispatch->flows_ready);
     list_init(&dispatch->flows_called);
     list_init(&dispatch->flows_idle);
+    list_init(&dispatch->closed);
     dispatch->idle_max = FLOWS_IDLE_MAX;
     dispatch->is_budget_own = !options->budget;
     dispatch->budget = options->budget ? options->budget : dispatch_own_budget(options);
@@ -97,6 +92,14 @@ void dispatch_destroy(struct dispatch *dispatch)
 
 /* ---- queued ---- */
 
+/* True if the timer came from the wheel and waits in strict order after one that is spilled. */
+static bool dispatch_comes_after_spilled(const struct dispatch_queue *queue,
+                                         const struct entry *entry)
+{
+    return queue->is_strict && entry->phase == ENTRY_SCHEDULED &&
+           !order_is_before_spilled(queue, entry->timer);
+}
+
 static void dispatch_add(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms == entry->timer->at.ms);
@@ -110,11 +113,12 @@ static void dispatch_add(struct engine *engine, struct entry *entry)
     struct dispatch_queue *queue = dispatch_queue_where(engine, &name);
     if (!queue)
         queue = dispatch_queue_get(engine, &name);
-    entry->found_due = engine->now;
-    if (queue)
-        dispatch_enqueue(engine, queue, entry, DISPATCH_BACK);
+    if (queue && !dispatch_comes_after_spilled(queue, entry))
+        dispatch_enqueue(engine, queue, entry,
+                         entry->flags & ENTRY_KEEPS_PLACE ? DISPATCH_FRONT : DISPATCH_BACK);
     else
-        spill_timer(engine, NULL, entry);
+        dispatch_spill(engine, queue, entry);
+    entry->found_due = engine->now;
 }
 
 void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall due)
@@ -139,7 +143,7 @@ void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall du
     if (queue)
         dispatch_enqueue(engine, queue, entry, DISPATCH_FRONT);
     else
-        spill_timer(engine, NULL, entry);
+        dispatch_spill(engine, NULL, entry);
 }
 
 /* Moves the row of a timer to its due time, because the row's position is reached and the time was
@@ -193,16 +197,27 @@ void dispatch_due(struct engine *engine, struct entry *entry)
     }
 }
 
+void dispatch_settled(struct engine *engine, struct entry *entry)
+{
+    struct dispatch_queue *queue =
+        order_comes_back(engine, entry) ? NULL : order_came_back(engine, entry);
+
+    if (queue)
+        dispatch_queue_update(engine, queue);
+}
+
 /* Handles a timer that the wheel says is due. */
 static void dispatch_expired(struct engine *engine, struct entry *entry)
 {
     assert(!timer_is_final(entry->timer->state));
     assert(entry->phase == ENTRY_SCHEDULED);
     /* possible only if there was no memory for a new wheel after a step back of the clock */
-    if (entry->timer->at.ms > engine->now.ms)
+    if (entry->timer->at.ms > engine->now.ms) {
         window_park_without_memory(engine, entry);
-    else
+        dispatch_settled(engine, entry);
+    } else {
         dispatch_due(engine, entry);
+    }
 }
 
 void dispatch_expire(struct engine *engine)
@@ -261,6 +276,25 @@ void dispatch_remove(struct engine *engine, struct entry *entry)
     assert(queue);
     dispatch_count_out(engine, queue, entry);
     dispatch_queue_update(engine, queue);
+}
+
+bool dispatch_keep_place(struct engine *engine, struct entry *entry)
+{
+    struct dispatch_name name;
+
+    if (timer_order(entry->timer) != TIMER_ORDER_STRICT || timer_is_final(entry->timer->state))
+        return true;
+    dispatch_name_of(engine, entry->timer, &name);
+    struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
+    if (!queue)
+        return false;
+    if (entry->flags & ENTRY_KEEPS_PLACE ||
+        (entry->phase == ENTRY_QUEUED && entry->queue != queue->key)) /* in a lane */
+        return true;
+    if (entry->phase != ENTRY_QUEUED)
+        entry->queue = queue->key;
+    order_went_away(queue, entry);
+    return true;
 }
 
 /* ---- places ---- */
@@ -359,6 +393,8 @@ static bool dispatch_begin_apart(struct engine *engine, struct dispatch_queue *q
 
     if (!firing)
         return false;
+    if (queue->is_strict) /* no later item passes the firing while it is written */
+        order_went_away(queue, entry);
     dispatch_count_out(engine, queue, entry);
     dispatch_queue_update(engine, queue);
     outcome_begins_apart(engine, entry, firing, &next, missed_by);
@@ -500,6 +536,8 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
         flows_ended(engine, entry);
     if (queue->kind == DISPATCH_PULLED)
         leases_ended(engine, queue, entry);
+    if (queue->is_strict && outcome->result == DELIVERY_FAILED)
+        order_went_away(queue, entry);
     dispatch_queue_update(engine, queue);
 }
 
@@ -586,86 +624,7 @@ static void dispatch_send_ready(struct engine *engine)
              !list_is_empty(&dispatch->lanes_changed));
 }
 
-/* ---- spilled ---- */
-
-static struct dispatch_queue *dispatch_longest(const struct engine *engine)
-{
-    struct dispatch_queue *longest = NULL;
-    size_t cursor = 0;
-
-    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
-        if (!longest || queue->bytes > longest->bytes)
-            longest = queue;
-    return longest;
-}
-
-size_t dispatch_longest_tail_bytes(const struct engine *engine)
-{
-    const struct dispatch_queue *queue = dispatch_longest(engine);
-
-    if (!queue || list_is_empty(&queue->timers))
-        return 0;
-    assert(queue->bytes >= entry_footprint(dispatch_first(queue)));
-    return queue->bytes - entry_footprint(dispatch_first(queue));
-}
-
-static size_t dispatch_spill_step(const struct engine *engine)
-{
-    return SPILL_STEP + map_count(&engine->dispatch->queues);
-}
-
-size_t dispatch_spillable(const struct engine *engine)
-{
-    size_t spilling = commit_spilling(engine);
-    size_t max = SPILL_STEPS_OUT_MAX * dispatch_spill_step(engine) + commit_unwritten(engine);
-
-    assert(commit_spilling(engine) <= commit_unwritten(engine) ||
-           !list_is_empty(commit_rewrites(engine)));
-    return 2 * spilling < max ? max - 2 * spilling : 0;
-}
-
-/* Spills timers from the end of a queue until the rest takes at most `kept` bytes, or `count` are
- * spilled. */
-static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *queue, size_t kept,
-                                size_t count)
-{
-    assert(count > 0 || queue->bytes >= kept);
-    while (queue->bytes > kept && count-- > 0 && engine->dispatch->queued > 1) {
-        assert(!list_is_empty(&queue->timers));
-        struct entry *entry = entry_of(queue->timers.prev);
-
-        dispatch_count_out(engine, queue, entry);
-        /* a lane that is empty then need not be kept for it */
-        const bool is_last = queue->kind == DISPATCH_LANE && queue->count == 0;
-        spill_timer(engine, is_last ? NULL : &queue->backlog, entry);
-    }
-    dispatch_queue_update(engine, queue);
-}
-
-void dispatch_halve_longest(struct engine *engine)
-{
-    struct dispatch_queue *queue = dispatch_longest(engine);
-
-    assert(queue);
-    dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spillable(engine));
-}
-
-/* Limits queued timers to half of the memory; timers of dead targets could otherwise use all of it.
- * The longest queue spills its last timers, so a healthy queue keeps its own. More are spilled when
- * these are written. One timer may always wait, however large. */
-static void dispatch_relieve(struct engine *engine)
-{
-    struct dispatch *dispatch = engine->dispatch;
-
-    assert(dispatch->queued > 0 || dispatch->queued_bytes == 0);
-    while (dispatch->queued_bytes > engine->options.near_bytes_max / 2 && dispatch->queued > 1 &&
-           dispatch_spillable(engine) > 0) {
-        struct dispatch_queue *queue = dispatch_longest(engine);
-        assert(queue && queue->bytes > 0);
-
-        dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spill_step(engine));
-    }
-}
+/* ---- a turn ---- */
 
 void dispatch_send(struct engine *engine)
 {
@@ -677,39 +636,16 @@ void dispatch_send(struct engine *engine)
     if (engine->dispatch->alarms_wanted)
         dispatch_set_alarms(engine);
     flows_forget(engine);
+    for (struct dispatch_queue *queue; (queue = order_reopened(engine));)
+        if (!list_is_empty(&queue->timers)) {
+            leases_wake(engine, queue);
+            dispatch_queue_update(engine, queue);
+        }
     if (!engine->is_held) {
         dispatch_release_overdue(engine);
         dispatch_send_ready(engine);
     }
     dispatch_relieve(engine);
-}
-
-/* ---- for reload.h ---- */
-
-struct dispatch_queue *dispatch_find(const struct engine *engine, const struct timer *timer)
-{
-    assert(!timer_is_final(timer->state));
-    assert(timer->id.partition == engine->options.partition);
-    if (dispatch_is_overdue(engine, timer))
-        return engine->dispatch->overdue;
-    struct dispatch_name name;
-    dispatch_name_of(engine, timer, &name);
-    return dispatch_queue_where(engine, &name);
-}
-
-struct spill_backlog *dispatch_backlog(struct dispatch_queue *queue)
-{
-    return queue ? &queue->backlog : NULL;
-}
-
-size_t dispatch_queue_bytes(const struct dispatch_queue *queue)
-{
-    return queue ? queue->bytes : 0;
-}
-
-void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backlog)
-{
-    dispatch_queue_update(engine, list_item(backlog, struct dispatch_queue, backlog));
 }
 
 /* ---- the clock ---- */
@@ -882,10 +818,10 @@ static void dispatch_queue_check(const struct engine *engine, const struct dispa
     CHECK(queue->kind != DISPATCH_WEBHOOK || !budget_has_place(&queue->claim) ||
           !list_is_empty(&queue->claim.link));
     CHECK(queue->inflight > 0 || !list_is_empty(&queue->timers) || queue->backlog.scan > 0 ||
-          queue->called > 0 || !list_is_empty(&queue->changed) || queue->alarm != TW_NONE ||
-          queue->wants_alarm);
+          queue->called > 0 || queue->away > 0 || queue->spilling > 0 ||
+          !list_is_empty(&queue->changed) || queue->alarm != TW_NONE || queue->wants_alarm);
     CHECK(list_is_empty(&queue->backlog.link) !=
-          spill_is_starved(engine, &queue->backlog, queue->bytes));
+          spill_is_starved(engine, &queue->backlog, dispatch_queue_usable_bytes(queue)));
 
     size_t bytes = 0, count = 0;
     LIST_FOR_EACH (&queue->timers, link) {

@@ -36,6 +36,13 @@ void dispatch_due(struct engine *engine, struct entry *entry);
 /* Removes a QUEUED timer from its queue. The caller changes its phase. */
 void dispatch_remove(struct engine *engine, struct entry *entry);
 
+/* Keeps the place in strict order of a timer that a command changes. Returns false if out of
+ * memory. */
+bool dispatch_keep_place(struct engine *engine, struct entry *entry);
+
+/* Handles a timer that the end of its write, or want of memory, may keep out of its queue. */
+void dispatch_settled(struct engine *engine, struct entry *entry);
+
 /* Begins deliveries, and spills if memory is short. Once a turn. */
 void dispatch_send(struct engine *engine);
 
@@ -89,6 +96,19 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel);
 struct dispatch_queue *dispatch_find(const struct engine *engine, const struct timer *timer);
 struct spill_backlog *dispatch_backlog(struct dispatch_queue *queue);
 size_t dispatch_queue_bytes(const struct dispatch_queue *queue);
+
+/* Notes that a timer stays on disk. Returns the backlog of its queue; NULL if it does not exist. */
+struct spill_backlog *dispatch_pass_over(struct engine *engine, const struct timer *timer);
+
+/* Spills a timer once more whose spilled position is too far ahead. */
+void dispatch_spill_again(struct engine *engine, struct entry *entry);
+
+/* Spills the last timer of a queue in strict order if this one comes before it. */
+bool dispatch_swap(struct engine *engine, const struct timer *timer);
+
+/* Called when a reload scan begins and ends. O(queues) */
+void dispatch_scan_begins(struct engine *engine);
+void dispatch_scan_ends(struct engine *engine, bool is_whole);
 
 /* Updates a queue after the notes about its spilled timers have changed. May free the queue. */
 void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backlog);

@@ -1,6 +1,8 @@
 /* Timers join and leave a dispatch queue. */
 #include "engine/dispatch_line.h"
 
+#include "engine/order.h"
+
 /* True if the entry with this link is before the other one in a lane. */
 static bool dispatch_line_before(struct list *link, const struct entry *other)
 {
@@ -9,8 +11,9 @@ static bool dispatch_line_before(struct list *link, const struct entry *other)
     return a->due.ms != b->due.ms ? a->due.ms < b->due.ms : a->id.serial < b->id.serial;
 }
 
-/* Adds a timer to a lane in due order. The search begins at the front for a timer that returns, and
- * otherwise where the last one was added, so that timers which come in due order cost O(1). */
+/* Adds a timer to a lane, or to a queue in strict order, in due order. The search begins at the
+ * front for a timer that returns, and otherwise where the last one was added, so that timers which
+ * come in due order cost O(1). */
 static void dispatch_line_insert(struct dispatch_queue *lane, struct entry *entry,
                                  enum dispatch_end end)
 {
@@ -38,19 +41,22 @@ void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue, struc
     const bool is_first = list_is_empty(&queue->timers);
     entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
     entries_queue(engine->entries, entry);
-    if (queue->kind == DISPATCH_LANE)
+    if (queue->kind == DISPATCH_LANE || queue->is_strict)
         dispatch_line_insert(queue, entry, end);
     else if (end == DISPATCH_FRONT)
         list_push_front(&queue->timers, &entry->link);
     else
         list_push(&queue->timers, &entry->link);
-    entry->queue = queue->key;
     if (is_first)
         dispatch_queue_look_at_pause(engine, queue);
     dispatch_queue_account(engine, queue, queue->reason);
     memcpy(entry->waited_ms, queue->waited_ms, sizeof(queue->waited_ms));
     if (queue->kind == DISPATCH_PULLED) /* which adds nothing up */
         memcpy(entry->waited_ms, &engine->now.ms, sizeof(engine->now.ms));
+    if (queue->is_strict)
+        order_joins(queue, entry);
+    struct dispatch_queue *left = order_came_back(engine, entry);
+    entry->queue = queue->key;
     dispatch->catching_up += queue->kind == DISPATCH_OVERDUE;
     queue->count++;
     queue->bytes += bytes;
@@ -58,6 +64,8 @@ void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue, struc
     dispatch->queued++;
     leases_wake(engine, queue);
     dispatch_queue_update(engine, queue);
+    if (left && left != queue)
+        dispatch_queue_update(engine, left);
 }
 
 /* Records that a timer which its lane called has left the queue of its target. */

@@ -21,11 +21,13 @@ static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, ui
     return hash;
 }
 
-uint64_t dispatch_name_pulled(const struct engine *engine, struct bytes queue, unsigned priority)
+uint64_t dispatch_name_pulled(const struct engine *engine, struct bytes queue, unsigned priority,
+                              enum timer_order order)
 {
     assert(priority < QUEUE_PRIORITY_COUNT);
     assert(queue.size > 0 && queue.size <= QUEUE_FULL_NAME_SIZE_MAX);
-    return dispatch_hash(engine, queue, 1 + priority);
+    return dispatch_hash(engine, queue,
+                         1 + priority + (order == TIMER_ORDER_STRICT ? QUEUE_PRIORITY_COUNT : 0));
 }
 
 /* Salt for the hash of a flow's key, added to that of the tenant. */
@@ -59,7 +61,9 @@ void dispatch_name_of(const struct engine *engine, const struct timer *timer,
         ret_name->kind = DISPATCH_PULLED;
         ret_name->queue =
             queue_full_name(timer->texts.tenant, timer_target_name(timer), ret_name->room);
-        ret_name->key = dispatch_name_pulled(engine, ret_name->queue, timer->target.priority);
+        ret_name->is_strict = timer_order(timer) == TIMER_ORDER_STRICT;
+        ret_name->key = dispatch_name_pulled(engine, ret_name->queue, timer->target.priority,
+                                             timer_order(timer));
         ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
     } else {
         ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION

@@ -1,6 +1,7 @@
 /* One dispatch queue: its key, whether it may send now, its alarm. */
 #include "engine/dispatch_queue.h"
 
+#include "engine/order.h"
 #include "engine/window.h"
 
 #include <stdint.h>
@@ -17,10 +18,10 @@ struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64
 }
 
 struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
-                                            unsigned priority)
+                                            unsigned priority, enum timer_order order)
 {
     struct dispatch_queue *named =
-        dispatch_queue_by_key(engine, dispatch_name_pulled(engine, queue, priority));
+        dispatch_queue_by_key(engine, dispatch_name_pulled(engine, queue, priority, order));
 
     assert(!named || named->kind == DISPATCH_PULLED);
     assert(!named || named->name_size == queue.size);
@@ -42,6 +43,7 @@ static void dispatch_queue_init(const struct engine *engine, struct dispatch_que
     list_init(&queue->timers);
     list_init(&queue->link);
     list_init(&queue->changed);
+    list_init(&queue->closed);
     spill_backlog_init(&queue->backlog);
     queue->key = name->key;
     queue->kind = name->kind;
@@ -49,6 +51,9 @@ static void dispatch_queue_init(const struct engine *engine, struct dispatch_que
     queue->reason_since = engine->now;
     if (queue->kind == DISPATCH_PULLED) {
         assert(name->queue.size <= sizeof(queue->name));
+        queue->is_strict = name->is_strict;
+        queue->spilled = (struct order_mark){WALL_NEVER, UINT64_MAX};
+        queue->spilled_since = queue->spilled;
         queue->name_size = (uint8_t)name->queue.size;
         memcpy(queue->name, name->queue.data, name->queue.size);
     }
@@ -141,6 +146,8 @@ static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *qu
     assert(list_is_empty(&queue->timers));
     assert(list_is_empty(&queue->link) || queue->kind == DISPATCH_LANE);
     list_remove(&queue->changed);
+    list_remove(&queue->closed);
+    assert(queue->away == 0 && queue->spilling == 0);
     assert(queue->inflight == 0 && list_is_empty(&queue->backlog.link));
     dispatch_clear_alarm(engine, queue);
     if (engine->dispatch->overdue == queue)
@@ -278,6 +285,11 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
         *ret_until = queue->paused_until;
         return WAIT_PAUSED;
     }
+    if (!order_is_open(engine, queue)) {
+        if (order_paused_until(queue).ms > engine->now.ms)
+            *ret_until = order_paused_until(queue);
+        return WAIT_WORKER;
+    }
     if (queue->kind == DISPATCH_PULLED)
         return leases_reason(engine, queue);
     if (queue->kind == DISPATCH_LANE) {
@@ -370,6 +382,17 @@ static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *
     }
 }
 
+size_t dispatch_queue_usable_bytes(const struct dispatch_queue *queue)
+{
+    const struct entry *first = dispatch_first(queue);
+
+    /* what is being spilled cannot be read yet */
+    return first && queue->is_strict && queue->spilling == 0 &&
+                   !order_is_before_spilled(queue, first->timer)
+               ? 0
+               : queue->bytes;
+}
+
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
 {
     bool is_empty = list_is_empty(&queue->timers);
@@ -383,14 +406,16 @@ void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
     dispatch_queue_enlist(engine, queue, until);
     if (was_paused && !is_empty)
         leases_wake(engine, queue);
-    spill_update(engine, &queue->backlog, queue->bytes);
+    spill_update(engine, &queue->backlog, dispatch_queue_usable_bytes(queue));
     if (is_empty)
-        until = queue->inflight || queue->called ? WALL_NEVER : dispatch_kept_until(engine, queue);
+        until = queue->inflight || queue->called || queue->away || queue->spilling
+                    ? WALL_NEVER
+                    : dispatch_kept_until(engine, queue);
     if (until.ms != WALL_NEVER.ms && until.ms > engine->now.ms)
         dispatch_set_alarm(engine, queue, until);
     else
         dispatch_clear_alarm(engine, queue);
-    if (is_empty && queue->inflight == 0 && queue->called == 0 && queue->backlog.scan == 0 &&
-        until.ms <= engine->now.ms)
+    if (is_empty && queue->inflight == 0 && queue->called == 0 && queue->away == 0 &&
+        queue->spilling == 0 && queue->backlog.scan == 0 && until.ms <= engine->now.ms)
         dispatch_queue_free(engine, queue);
 }

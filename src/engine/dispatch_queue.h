@@ -13,6 +13,8 @@
  *   dispatch_line.c   timers join and leave a queue
  *   flows.c           flows: their places and rates
  *   lanes.c           timers that wait for their flow
+ *   order.c           built-in queues in strict order
+ *   dispatch_spill.c  timers that are spilled and reloaded
  *
  * The places in flight are those of budget.h, which the engine may share with others.
  */
@@ -69,6 +71,12 @@ struct dispatch_flow {
     struct wall kept_until; /* time from which its past starts do not matter */
 };
 
+/* Place of a timer in strict order. */
+struct order_mark {
+    struct wall due;
+    uint64_t serial;
+};
+
 /* Due timers of one tenant and origin, or of one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, earliest due time first */
@@ -103,6 +111,12 @@ struct dispatch_queue {
     enum wait_reason reason; /* why the queue does not send, or that it may */
     struct wall reason_since;
     uint32_t waited_ms[WAIT_SUMMED]; /* total time spent with each reason; wraps at 2^32 */
+    bool is_strict;                  /* PULLED: in strict order (order.h), like the next five */
+    uint32_t away;                   /* timers that are written, and come back to their place */
+    struct list closed;              /* on `closed` of the dispatch when it was last found closed */
+    struct order_mark spilled;       /* lower bound of the places of spilled timers */
+    struct order_mark spilled_since; /* the same bound for those seen since the scan began */
+    uint32_t spilling;               /* spilled timers whose write is not durable */
     uint8_t name_size;
     char name[QUEUE_FULL_NAME_SIZE_MAX]; /* PULLED: full name of the queue */
 };
@@ -129,6 +143,9 @@ struct dispatch {
     struct list
         flows_idle; /* flows kept for their rate only, those that ended first at the front */
     size_t idle_count, idle_max;
+    struct list closed;    /* queues in strict order that were found closed */
+    bool order_is_known;   /* `spilled` of each queue in strict order is known */
+    bool order_was_missed; /* the running scan found a timer whose queue could not be made */
     struct dispatch_queue *overdue; /* the DISPATCH_OVERDUE queue; NULL if there is none */
     bool alarms_wanted;             /* some queue lacks an alarm that it needs */
     size_t queued, queued_bytes;    /* timers of all queues, and their memory */
@@ -148,6 +165,7 @@ struct dispatch_name {
     uint64_t tenant;     /* WEBHOOK, PULLED: tenant_key of the tenant that pays for the places */
     uint64_t connection; /* BROKER: key of the connection */
     struct bytes queue;  /* PULLED: full name */
+    bool is_strict;      /* PULLED: in strict order */
     uint64_t flow;       /* key of the timer's flow; 0 if it has none */
     uint64_t lane;       /* key of its lane, if it has a flow */
     uint64_t target;     /* LANE: key of the target's queue */
@@ -169,10 +187,11 @@ bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer)
 struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name);
 struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key);
 struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
-                                            unsigned priority);
+                                            unsigned priority, enum timer_order order);
 
 /* Returns the key of one priority of a built-in queue, by its full name. */
-uint64_t dispatch_name_pulled(const struct engine *engine, struct bytes queue, unsigned priority);
+uint64_t dispatch_name_pulled(const struct engine *engine, struct bytes queue, unsigned priority,
+                              enum timer_order order);
 
 /* ---- dispatch_queue.c ---- */
 
@@ -184,6 +203,10 @@ struct dispatch_queue *dispatch_queue_where(const struct engine *engine,
 /* Updates the lists and the alarm of a queue after any change, and frees the queue if it is no
  * longer needed. */
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue);
+
+/* Returns the memory of its timers, in bytes; 0 if all of them come after a spilled one in strict
+ * order. */
+size_t dispatch_queue_usable_bytes(const struct dispatch_queue *queue);
 
 /* Adds the time since the last change to the total of the queue's reason, and sets the next
  * reason. */

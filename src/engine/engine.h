@@ -251,11 +251,6 @@ uint64_t engine_take_events(struct engine *engine, struct list *ret_events);
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due);
 
-/* Walks the timers in the order of engine_pull. The first call has *cursor NULL; no other function
- * may be called in between. Returns false at the end. `ret_bytes` is the timer's memory. */
-bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
-                      const void **cursor, struct wall *ret_due, size_t *ret_bytes);
-
 /* Hands out the first timer of this queue and priority, during a turn. NULL if none waits, the
  * queue is paused, or a limit of leases is reached. */
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority);

@@ -53,6 +53,10 @@ enum entry_flag {
     ENTRY_WANTS_LOOK = 1 << 7,
     ENTRY_IS_CALLED = 1 << 8,  /* QUEUED: its lane (flows.c) called it to the queue of its target */
     ENTRY_IS_IN_FLOW = 1 << 9, /* INFLIGHT: it has a place of its flow */
+    /* WRITING, SCHEDULED: it comes back to its place in strict order (order.h); until then
+     * `found_due` is the end of its pause */
+    ENTRY_KEEPS_PLACE = 1 << 10,
+    ENTRY_IS_SET_ASIDE = 1 << 11, /* WRITING: counted in `spilling` of its queue (order.h) */
 };
 
 /* A timer in memory. */

@@ -497,10 +497,14 @@ static void outcome_retry(struct engine *engine, struct entry *entry,
     entry->outcome = FEED_RETRIED;
     entry->timer->state = TIMER_RETRYING;
     entry->timer->at = at;
+    entry->found_due = at;
     /* A pause that a worker asks for is no failure. */
     if (outcome->pause == DELIVERY_PAUSE_EXACT)
         entry->timer->failing = wall_add(entry->timer->failing, outcome->retry_after_ms);
     history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
+    /* In strict order it goes back to its place at once, and waits there. */
+    if (entry->flags & ENTRY_KEEPS_PLACE)
+        entry->timer->at = outcome_put_off(engine, entry->timer, 1);
 }
 
 /* Ends an attempt with its outcome: the firing is over, or tried again. */

@@ -5,31 +5,33 @@
  */
 #include "engine/dispatch_queue.h"
 #include "engine/lanes.h"
+#include "engine/order.h"
+
+/* Returns the dispatch queue whose first timer workers get next; NULL if none has one for them. */
+static struct dispatch_queue *pull_next(const struct engine *engine, struct bytes queue,
+                                        unsigned priority)
+{
+    struct dispatch_queue *next = NULL;
+
+    for (enum timer_order order = TIMER_ORDER_DUE; order <= TIMER_ORDER_STRICT; order++) {
+        struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority, order);
+
+        if (found && !list_is_empty(&found->timers) && !dispatch_queue_is_paused(engine, found) &&
+            order_is_open(engine, found) &&
+            (!next || dispatch_first(found)->timer->due.ms < dispatch_first(next)->timer->due.ms))
+            next = found;
+    }
+    return next;
+}
 
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due)
 {
-    const void *cursor = NULL;
-    size_t bytes;
+    const struct dispatch_queue *found = pull_next(engine, queue, priority);
 
-    return engine_peek_next(engine, queue, priority, &cursor, ret_due, &bytes);
-}
-
-bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
-                      const void **cursor, struct wall *ret_due, size_t *ret_bytes)
-{
-    const struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
-    const struct list *last = *cursor ? *cursor : (found ? &found->timers : NULL);
-
-    assert(found || !*cursor);
-    if (!found || last->next == &found->timers || dispatch_queue_is_paused(engine, found))
-        return false;
-    assert(entry_of(last->next)->phase == ENTRY_QUEUED &&
-           entry_of(last->next)->queue == found->key);
-    *cursor = last->next;
-    *ret_due = entry_of(last->next)->timer->due;
-    *ret_bytes = entry_footprint(entry_of(last->next));
-    return true;
+    if (found)
+        *ret_due = dispatch_first(found)->timer->due;
+    return found;
 }
 
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority)
@@ -37,9 +39,9 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
     assert(engine->is_in_turn);
     struct delivery *delivery = NULL;
     while (!delivery && !engine->is_draining && !engine->is_held) {
-        struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
+        struct dispatch_queue *found = pull_next(engine, queue, priority);
 
-        if (!found || list_is_empty(&found->timers) || dispatch_queue_is_paused(engine, found))
+        if (!found)
             break;
         if (!leases_take_place(engine, found)) {
             engine->dispatch->pull_refused = true;

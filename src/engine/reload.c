@@ -36,7 +36,7 @@ void reload_destroy(struct reload *reload)
 
 static void reload_pass_over(struct engine *engine, const struct timer *timer)
 {
-    struct spill_backlog *backlog = dispatch_backlog(dispatch_find(engine, timer));
+    struct spill_backlog *backlog = dispatch_pass_over(engine, timer);
 
     assert(!timer_is_final(timer->state));
     spill_pass_over(engine, backlog, timer);
@@ -176,6 +176,7 @@ static void reload_begin_or_go_on(struct engine *engine)
         reload->is_out_of_room = false;
         reload->is_whole = true;
         reload->scan = spill_scan_begin(engine);
+        dispatch_scan_begins(engine);
         reload->at = frontier;
     } else if (storage_position_before(reload->at, frontier)) {
         reload->at = frontier;
@@ -191,6 +192,7 @@ static void reload_end(struct engine *engine)
     assert(!window_is_reading(engine));
     assert(reload->is_scanning);
     spill_scan_end(engine, &reload->scan, reload->is_whole);
+    dispatch_scan_ends(engine, reload->is_whole);
     if (reload->is_out_of_room)
         reload->not_before = wall_add(engine->now, engine->options.storage_retry_ms);
     reload->is_scanning = false;
@@ -234,13 +236,26 @@ void reload_read(struct engine *engine)
         reload_end(engine); /* the next turn begins another scan if one is needed */
 }
 
+/* Returns the memory of a queue up to which its timers are reloaded. It is larger in strict order,
+ * in which each scan must see all spilled timers before the first one may go. */
+static size_t reload_queue_bytes_max(const struct engine *engine, const struct timer *timer)
+{
+    const size_t max = spill_queue_bytes_max(engine);
+
+    return timer_order(timer) == TIMER_ORDER_STRICT ? 4 * max : max;
+}
+
 /* Queues a spilled timer. Returns false if out of memory; then the caller still owns it. */
 static bool reload_queue(struct engine *engine, struct timer *timer)
 {
     assert(!entries_find(engine->entries, timer->id.serial));
     assert(position_is_spilled(engine, timer));
-    if (dispatch_queue_bytes(dispatch_find(engine, timer)) >= spill_queue_bytes_max(engine))
-        return false;
+    while (dispatch_queue_bytes(dispatch_find(engine, timer)) >=
+           reload_queue_bytes_max(engine, timer))
+        if (!dispatch_swap(engine, timer))
+            return false;
+    while (!reload_fits(engine, timer) && dispatch_swap(engine, timer))
+        ;
     struct entry *entry = reload_fits(engine, timer) ? reload_take_in(engine, timer) : NULL;
     if (!entry) {
         engine->reload->is_out_of_room = true;
@@ -272,7 +287,7 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
     if (is_early)
         spill_reposition(engine, entry);
     else
-        spill_again(engine, dispatch_backlog(dispatch_find(engine, timer)), entry);
+        dispatch_spill_again(engine, entry);
     return true;
 }
 

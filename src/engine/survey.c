@@ -97,20 +97,23 @@ static void survey_inflight(struct surveyor *surveyor)
 
 /* ---- items ---- */
 
+static void survey_items_of(const struct dispatch_queue *queue, struct survey *survey)
+{
+    if (!queue)
+        return;
+    LIST_FOR_EACH (&queue->timers, link) {
+        if (survey->item_count == survey->items_max)
+            return;
+        survey->items[survey->item_count++] = entry_of(link)->timer;
+    }
+}
+
 static void survey_items(const struct engine *engine, struct survey *survey)
 {
     assert(survey->queue.size > 0);
-    for (unsigned priority = QUEUE_PRIORITY_COUNT; priority-- > 0;) {
-        const struct dispatch_queue *queue = dispatch_queue_named(engine, survey->queue, priority);
-
-        if (!queue)
-            continue;
-        LIST_FOR_EACH (&queue->timers, link) {
-            if (survey->item_count == survey->items_max)
-                return;
-            survey->items[survey->item_count++] = entry_of(link)->timer;
-        }
-    }
+    for (unsigned priority = QUEUE_PRIORITY_COUNT; priority-- > 0;)
+        for (enum timer_order order = TIMER_ORDER_DUE; order <= TIMER_ORDER_STRICT; order++)
+            survey_items_of(dispatch_queue_named(engine, survey->queue, priority, order), survey);
 }
 
 /* ---- live timers ---- */

@@ -184,6 +184,14 @@ bool window_is_due(const struct engine *engine)
     return tw_wheel_wake_at(engine->window->wheel) <= engine->now.ms;
 }
 
+bool window_has_passed(const struct engine *engine, struct wall at)
+{
+    const struct window *window = engine->window;
+
+    return window->is_ready && window->frontier.at.ms > at.ms &&
+           tw_wheel_wake_at(window->wheel) > at.ms;
+}
+
 size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t count_max)
 {
     struct window *window = engine->window;

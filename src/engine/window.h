@@ -55,6 +55,9 @@ struct window_due {
 
 bool window_is_due(const struct engine *engine);
 
+/* True if all timers whose positions are up to this time have left the wheel. */
+bool window_has_passed(const struct engine *engine, struct wall at);
+
 /* Returns due timers and alarms. Call again while window_is_due. */
 size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t count_max);
 

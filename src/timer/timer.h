@@ -128,7 +128,8 @@ struct retry_policy {
     X(24, awaits, AWAITED, NOTHING)          /* attempt that is answered later: timer/awaits.h */  \
     X(25, debounce, CONTENT, NOTHING)        /* what puts do to its time: timer/debounce.h */      \
     X(26, firing_of, ALWAYS, NOTHING)        /* of a firing (timer/firing.h): id of its timer */   \
-    X(27, counted, CONTENT, NOTHING)         /* its firings so far: schedule_counted */
+    X(27, counted, CONTENT, NOTHING)         /* its firings so far: schedule_counted */            \
+    X(28, order, CONTENT, ORDER)             /* "strict", or empty: order of a queue's items */
 
 #define TIMER_NOTE_SIZE_MAX 256
 
@@ -193,6 +194,7 @@ enum timer_patch_field {
     PATCH_ON_SUCCESS = 1 << 9,
     PATCH_METHOD = 1 << 10,
     PATCH_FLOW = 1 << 11,
+    PATCH_ORDER = 1 << 12,       /* only for comparing: no patch has it */
     PATCH_ACK_TIMEOUT = 1 << 13, /* highest bit in use */
 };
 
@@ -227,6 +229,17 @@ static inline struct bytes timer_target_name(const struct timer *timer)
 static inline bool timer_is_pulled(const struct timer *timer)
 {
     return target_sharing(&timer->target) == TARGET_SHARES_WORKERS;
+}
+
+/* Order in which workers get the items of a queue. */
+enum timer_order {
+    TIMER_ORDER_DUE,    /* by due time */
+    TIMER_ORDER_STRICT, /* by due time, then in order of creation */
+};
+
+static inline enum timer_order timer_order(const struct timer *timer)
+{
+    return timer->texts.order.size ? TIMER_ORDER_STRICT : TIMER_ORDER_DUE;
 }
 
 /* Beginning of the last_error of a webhook that a breaker postponed. */

@@ -155,8 +155,8 @@ def filter_case(context, case):
         return False  # as text, anything is lines
     if not names_are_short(case):
         return False
-    if case.method == "PUT" and isinstance(case.body, dict) and {"spread", "debounce"} & set(case.body):
-        return False  # they go with the key in the path, which the document does not say
+    if case.method == "PUT" and isinstance(case.body, dict) and {"spread", "debounce", "order"} & set(case.body):
+        return False  # whether they go with the key in the path, which the document does not say
     if case.path.endswith("/backfill") and case.meta and case.meta.generation.mode.is_positive:
         return False  # whether the span has instants is up to the clock and the timer; repeats_test.py has it
     if has_null(case.body):

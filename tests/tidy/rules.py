@@ -158,7 +158,7 @@ ENGINE_MODULES = {
     "lookup": ("lookup",),
     "reload": ("reload",),
     "dispatch": ("dispatch", "dispatch_queue", "pull", "leases", "lateness", "connections", "survey", "survey_rows",
-                 "waiting", "dispatch_name", "dispatch_line", "flows", "lanes"),
+                 "waiting", "dispatch_name", "dispatch_line", "dispatch_spill", "flows", "lanes", "order"),
     "spill": ("spill",),
     "fanout": ("fanout",),
     "outcome": ("outcome",),
@@ -178,7 +178,7 @@ ENGINE_MODULES = {
 }
 ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/survey.h", "engine/command.h", "engine/delivery.h",
                 "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h", "engine/feed_event.h", "engine/work.h"}
-ENGINE_INNER = {"dispatch_queue.h", "dispatch_line.h", "lanes.h", "shares.h"}  # of one module, for its own files
+ENGINE_INNER = {"dispatch_queue.h", "dispatch_line.h", "dispatch_spill.h", "lanes.h", "order.h", "shares.h"}  # of one module, for its own files
 
 
 def engine_modules(root):

@@ -95,6 +95,8 @@ export interface CreateFields extends Schedule {
   watch?: string[];
   /** Limits the timers that share its key. `rate` is "10/s", or a number in `period`. */
   flow?: {key: string; concurrency?: number; rate?: number | string; period?: string | number};
+  /** Items of a queue with equal due times come in the order of creation. */
+  order?: "strict";
   on_dead?: {target: string};
   on_success?: {target: string};
 }
@@ -128,6 +130,7 @@ export interface Timer {
   targets?: TargetOutcome[];
   /** Of a part: the timer that it belongs to. */
   part_of?: string;
+  order?: "strict";
   method?: Method;
   ack_timeout?: string;
   payload?: Json;

@@ -34,10 +34,18 @@ uint16_t name_partition_of_flow(const struct node *node, const struct timer *tim
                       node_partition_count(node));
 }
 
+uint16_t name_partition_of_queue(const struct node *node, const struct timer *timer)
+{
+    return (uint16_t)(bytes_hash(bytes_hash(0, timer->texts.tenant), timer_target_name(timer)) %
+                      node_partition_count(node));
+}
+
 uint16_t name_partition_of(struct node *node, unsigned shard, const struct timer *timer)
 {
     if (timer->texts.key.size)
         return name_partition(node, timer->texts.key);
+    if (timer->texts.order.size)
+        return name_partition_of_queue(node, timer);
     if (timer->texts.request.size)
         return name_partition(node, name_of_request(timer->texts.request));
     if (timer->texts.flow.size)

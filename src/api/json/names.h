@@ -25,6 +25,9 @@ uint16_t name_partition_of(struct node *node, unsigned shard, const struct timer
 /* Returns the partition of a key. */
 uint16_t name_partition(const struct node *node, struct bytes key);
 
+/* Returns the partition of a timer's queue, where those in strict order are. */
+uint16_t name_partition_of_queue(const struct node *node, const struct timer *timer);
+
 /* Returns the partition of a timer's flow, where its timers without a key of their own are. */
 uint16_t name_partition_of_flow(const struct node *node, const struct timer *timer);
 

@@ -21,6 +21,7 @@
 
 TIMER_SHOW_TEXT(key, json_put_some)
 TIMER_SHOW_TEXT(method, json_put_some)
+TIMER_SHOW_TEXT(order, json_put_some)
 
 void timer_show_ack_timeout(const struct timer *timer, struct buffer *out)
 {

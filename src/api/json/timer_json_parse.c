@@ -522,6 +522,8 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
     if (!code)
         code = timer_parse_check_method(&parse, parse.texts.method, &parse.texts);
     if (!code)
+        code = timer_parse_check_order(&parse, &parse.texts);
+    if (!code)
         code = timer_parse_make(&parse, ret_timer);
     return timer_parse_end(&parse, code);
 }

@@ -214,4 +214,7 @@ enum error_code timer_parse_target_at(struct timer_parse *parse, const char *poi
 enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes method,
                                          const struct timer_texts *texts);
 
+/* Refuses a strict order of a timer that is not for one queue, or has a key or a flow. */
+enum error_code timer_parse_check_order(struct timer_parse *parse, const struct timer_texts *texts);
+
 #endif

@@ -157,7 +157,8 @@ static enum error_code patch_check_method(struct timer_parse *parse, const struc
     timer_texts_patch(&texts, fields, &parse->texts);
     if (fields & PATCH_METHOD)
         texts.method = parse->texts.method;
-    return timer_parse_check_method(parse, texts.method, &texts);
+    const enum error_code code = timer_parse_check_method(parse, texts.method, &texts);
+    return code ? code : timer_parse_check_order(parse, &texts);
 }
 
 /* Retries can end with the next firing only if the timer repeats. */
@@ -185,6 +186,8 @@ static enum error_code patch_read_merged(struct timer_parse *parse, const struct
     parse->texts.key = timer->texts.key;
     if (!code && named & BIT(debounce))
         code = timer_parse_invalid(parse, "#/debounce", TIMER_DEBOUNCE_STAYS);
+    if (!code && named & BIT(order))
+        code = timer_parse_invalid(parse, "#/order", "It goes with a new timer: no patch changes it");
     if (!code)
         code = patch_check_method(parse, timer, fields);
     if (!code)

@@ -403,6 +403,8 @@ enum error_code timer_json_parse_restore(struct bytes json, const struct timer_j
         code = timer_parse_check_method(&reading.parse, reading.parse.texts.method,
                                         &reading.parse.texts);
     if (!code)
+        code = timer_parse_check_order(&reading.parse, &reading.parse.texts);
+    if (!code)
         code = restore_make(&reading, ret_timer);
     return timer_parse_end(&reading.parse, code);
 }

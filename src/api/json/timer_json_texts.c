@@ -356,6 +356,38 @@ enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes
     return ERROR_NONE;
 }
 
+/* ---- the order ---- */
+
+enum error_code timer_parse_order(struct timer_parse *parse)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/order", &text);
+
+    if (!code && !bytes_equal(text, BYTES("strict")))
+        code = timer_parse_invalid(parse, "#/order", "It must be strict");
+    if (!code)
+        parse->texts.order = BYTES("strict");
+    return code;
+}
+
+enum error_code timer_parse_check_order(struct timer_parse *parse, const struct timer_texts *texts)
+{
+    struct target target;
+
+    if (!texts->order.size)
+        return ERROR_NONE;
+    if (texts->targets.size || target_parse(texts->target, &target, NULL) ||
+        target_sharing(&target) != TARGET_SHARES_WORKERS)
+        return timer_parse_invalid(parse, "#/order", "It goes with a `target` that is a queue");
+    if (texts->key.size)
+        return timer_parse_invalid(parse, "#/order",
+                                   "It goes with no `key`, which selects the partition");
+    if (texts->flow.size)
+        return timer_parse_invalid(parse, "#/order",
+                                   "It goes with no `flow`, in which later items may be first");
+    return ERROR_NONE;
+}
+
 /* ---- headers, labels: objects of strings ---- */
 
 struct member {

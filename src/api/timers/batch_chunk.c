@@ -108,6 +108,7 @@ static size_t chunk_choose_partitions(struct batch_chunk *chunk, struct node *no
         const struct timer_texts *texts = &chunk->timers[i]->texts;
         const uint16_t partition =
             texts->key.size       ? name_partition(node, texts->key)
+            : texts->order.size   ? name_partition_of_queue(node, chunk->timers[i])
             : texts->request.size ? name_partition(node, name_of_request(texts->request))
             : texts->flow.size    ? name_partition_of_flow(node, chunk->timers[i])
                                   : next;

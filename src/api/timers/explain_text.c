@@ -204,7 +204,9 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
     case WAIT_WORKER:
         buffer_append_text(out, "No worker asks for items of ");
         explain_say_origin(out, view);
-        buffer_append_text(out, ".");
+        buffer_append_text(out, timer_order(view->timer) == TIMER_ORDER_STRICT
+                                    ? ", or one before it in its strict order is not done."
+                                    : ".");
         break;
     case WAIT_LEASES:
         if (explained->inflight_max > 0)

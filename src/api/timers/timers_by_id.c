@@ -147,17 +147,29 @@ static void timers_create_claimed(struct node_request *request)
         return;
     }
     call->unclaimed = NULL;
-    timers_create_submit(call, timer, name_partition(call->api->options.node, timer->texts.key),
-                         timers_create_done);
+    timers_create_submit(
+        call, timer,
+        name_partition_of(call->api->options.node, http_request_thread(call->http), timer),
+        timers_create_done);
+}
+
+/* True if the timer's partition is not that of its Idempotency-Key. Keys always have a claim. */
+static bool timers_need_claim(const struct node *node, const struct timer *timer)
+{
+    return timer->texts.key.size ||
+           (timer->texts.order.size &&
+            name_partition_of_queue(node, timer) !=
+                name_partition(node, name_of_request(timer->texts.request)));
 }
 
 /* Submits a create. The partition of the Idempotency-Key stores a claim before a timer with a
- * key exists: after a crash in between, the repeated request finds its own claim, and continues. */
+ * key, or in strict order, exists in another one. After a crash in between, the repeated request
+ * finds its own claim, and continues. */
 void timers_submit_create(struct call *call, struct timer *timer)
 {
     struct node *node = call->api->options.node;
 
-    if (!timer->texts.key.size || !timer->texts.request.size) {
+    if (!timer->texts.request.size || !timers_need_claim(node, timer)) {
         timers_create_submit(call, timer,
                              name_partition_of(node, http_request_thread(call->http), timer),
                              timers_create_done);

@@ -123,6 +123,7 @@ class TimerFields(TypedDict, total=False):
     retry: Optional[RetryPolicy]
     watch: Optional[List[str]]
     flow: Optional[Flow]
+    order: Optional[str]
     on_dead: Optional[Report]
     on_success: Optional[Report]
 

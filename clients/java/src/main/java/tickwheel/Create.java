@@ -73,6 +73,11 @@ public final class Create {
         return set("body_base64", Base64.getEncoder().encodeToString(body)).set("content_type", contentType);
     }
 
+    /** Items of a queue with equal due times come in the order of creation: "strict". */
+    public Create order(String order) {
+        return set("order", order);
+    }
+
     /** The method of the webhook: POST, PUT, PATCH, GET or DELETE. The last two have no payload. */
     public Create method(String method) {
         return set("method", method);

@@ -10,7 +10,7 @@ import java.util.Map;
 public record Timer(String id, Instant due, String state, long version, String key, String target,
         List<TargetOutcome> targets, String partOf, String method, String ackTimeout, JsonNode payload,
         String bodyBase64, String contentType, Map<String, String> headers, Map<String, String> labels,
-        List<String> watch, JsonNode flow, JsonNode schedule, JsonNode debounce,
+        List<String> watch, JsonNode flow, String order, JsonNode schedule, JsonNode debounce,
         String firingOf, JsonNode retry, JsonNode onDead, JsonNode onSuccess, int attempts, String lastError,
         Instant nextAttempt, Instant created, Instant ended, Answers.Paused paused, String reportOf, List<Answers.Run> runs) {
 
