@@ -7,6 +7,7 @@ import base64
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import ssl
@@ -288,6 +289,20 @@ class NamedTargetsTest(NamedCase):
         self.assertEqual(self.receiver.seen, [])
         self.call(200, "POST", "/v1/targets/billing%3A/resume")
         self.receiver.wait()
+
+    def test_named_like_a_call(self):
+        """A target may be called `reseal`, which is also a call: only its POST is."""
+        path = "/v1/named-targets/reseal"
+        self.call(404, "GET", path)
+        self.call(201, "PUT", path, {"url": self.receiver.url})
+        self.assertEqual(self.call(200, "GET", path)[1]["name"], "reseal")
+        self.assertEqual(self.call(200, "POST", path)[1], {"sealed": 0})
+        status, headers, _ = self.daemon.call("PATCH", path, {})
+        self.assertEqual((status, set(re.split(", *", headers["Allow"]))), (405, {"GET", "HEAD", "PUT", "DELETE", "POST"}))
+        self.create("reseal:/x")
+        self.receiver.wait()
+        self.call(200, "DELETE", path)
+        self.call(404, "GET", path)
 
     def test_command_line(self):
         """The command line defines a target from standard input or a file, and never prints its secret."""

@@ -63,7 +63,7 @@ static void route_allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
 }
 
 /* Returns the row with the path's pattern and the method, or NULL. `ret_pattern` is the pattern
- * of the first row that matches the path. */
+ * of the first row that matches the path, or of the first after those that may also be names. */
 static const struct route *route_search(const struct route *routes, size_t count,
                                         struct bytes method, struct bytes path,
                                         char room[ROUTE_PARAMETER_SIZE],
@@ -78,6 +78,8 @@ static const struct route *route_search(const struct route *routes, size_t count
         *ret_pattern = pattern = routes[i].path;
         if (bytes_equal(method, bytes_of(routes[i].method)))
             return &routes[i];
+        if (routes[i].is_name)
+            pattern = NULL;
     }
     return NULL;
 }
@@ -165,6 +167,7 @@ void route_find(const struct route *routes, size_t count, struct bytes method, s
     if (ret_match->route || !pattern)
         return;
     for (size_t i = 0; i < count; i++)
-        if (strcmp(pattern, routes[i].path) == 0)
+        if (strcmp(pattern, routes[i].path) == 0 ||
+            (routes[i].is_name && bytes_equal(path, bytes_of(routes[i].path))))
             route_allow_add(ret_match->allow, routes[i].method);
 }

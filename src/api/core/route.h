@@ -43,6 +43,8 @@ struct route {
     const char *path; /* "/v1/timers/{id}" */
     enum access_need need;
     const char *label;                /* label in the metrics */
+    bool is_name;                     /* the last part of the path may also be a name: other methods
+                                       * of the path go to the next row that matches */
     bool takes_query;                 /* a handler reads the query; otherwise it must be empty */
     void (*begin)(struct call *call); /* checks the head, may answer; NULL for no check */
     size_t (*body)(struct call *call, struct bytes chunk); /* NULL if the body is ignored */
