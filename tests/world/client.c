@@ -2,6 +2,7 @@
 #include "client.h"
 
 #include "tenants.h"
+#include "timer/firing.h"
 #include "timer/runs.h"
 #include "world.h"
 
@@ -355,7 +356,7 @@ static void create_some(struct world *world, uint16_t partition, size_t count)
         if (count > 1)
             contents[i].debounce.for_ms = 0; /* one request changes one timer */
         if (is_one_due && !rhythm_recurs(&contents[i].rhythm) && !contents[i].debounce.for_ms)
-            contents[i].due = due;
+            contents[i].due = contents[i].fan_count ? wall_min(due, FAN_DUE_MAX) : due;
     }
     clients_ask(world, COMMAND_CREATE, partition, contents, count, 0);
 }
@@ -369,6 +370,59 @@ void clients_create(struct world *world, uint16_t partition, struct wall due)
     content.rhythm = RHYTHM_NONE;
     content.key = content.request = content.watch = content.tenant = 0;
     clients_ask(world, COMMAND_CREATE, partition, &content, 1, 0);
+}
+
+/* Checks that the daemon makes the backfill that is asked for. */
+static void check_backfill(struct world *world, const struct twin *twin,
+                           const struct content *content)
+{
+    const struct rhythm *rhythm = &content->rhythm;
+    struct timer *of = content_timer(&twin->row.content);
+    char id[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(&twin->id, id);
+    const struct backfill asked = {.of = bytes_of(id),
+                                   .from = rhythm->backfill.from,
+                                   .to = rhythm->backfill.to,
+                                   .rate = rhythm_rate(rhythm),
+                                   .pace_ms = rhythm_pace_ms(rhythm),
+                                   .count = rhythm->backfill.count};
+    struct timer *made = firing_create_backfill(
+        of, &asked, content->due, (struct wall){rhythm->until.ms + rhythm->spread_ms});
+    assert(made);
+    made->created = content->created;
+    if (!content_matches(content, made))
+        world_fail(world, twin->number, "a backfill fires what was asked for", "it is %.*s",
+                   (int)made->texts.schedule.size, made->texts.schedule.data);
+    timer_free(made);
+    timer_free(of);
+}
+
+/* Asks for past instants of a timer that repeats to fire now, in a timer of its own. */
+static void backfill(struct world *world)
+{
+    struct twin *twin = clients_draw_twin(world, ACTION_BACKFILL);
+    struct content content;
+
+    if (!twin || !rhythm_recurs(&twin->row.content.rhythm) || !twin->row.content.number ||
+        !twin_is_live(twin) || twin->row.content.rhythm.backfill.of.serial ||
+        content_is_report(&twin->row.content) ||
+        world->host.partitions[twin->partition].is_draining ||
+        world->model.count - world->model.made_count >= world->plan.timers_max ||
+        model_pending_max(&world->model, twin->partition) > world->plan.live_max)
+        return;
+    content = twin->row.content;
+    if (!rhythm_draw_backfill(world, &twin->row.content.rhythm, &twin->id, world_now(world),
+                              &content.rhythm, &content.due))
+        return;
+    content.created = world_now(world);
+    content.key = content.request = 0;
+    content.retry.until_next = false;
+    world_note(world, "backfill", twin->partition, twin->number, content.due.ms,
+               content.rhythm.backfill.count);
+    check_backfill(world, twin, &content);
+    world->totals->backfills++;
+    clients_ask(world, COMMAND_CREATE, twin->partition, &content, 1, 0);
 }
 
 /* An id that was never issued: an unused serial, a used serial with another first position, or a
@@ -694,6 +748,10 @@ void clients_act(struct world *world)
     if (action == ACTION_TOUCH) {
         if (!world->host.partitions[partition].is_draining)
             touches_act(world, partition);
+        return;
+    }
+    if (action == ACTION_BACKFILL) {
+        backfill(world);
         return;
     }
     if (action == ACTION_ANSWER) {

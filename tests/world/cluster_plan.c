@@ -75,7 +75,7 @@ void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed, uint64_
     plan_draw(plan, &own);
     plan->partition_count = 1;
     plan->queue_permille = plan->action_weights[ACTION_RELEASE] =
-        plan->action_weights[ACTION_ANSWER] = 0;
+        plan->action_weights[ACTION_ANSWER] = plan->action_weights[ACTION_BACKFILL] = 0;
     plan->engine.window_ms = UINT64_C(500) << random_below(&own, 4);
     plan->due_weights[DUE_FAR] = plan->due_weights[DUE_VERY_FAR] = 0;
     plan->base_ms_max = 50;

@@ -212,6 +212,7 @@ struct content content_of_firing(const struct content *of, const struct timer_id
     content.firing_of = *id;
     content.rhythm = RHYTHM_NONE;
     content.rhythm.drop_after_ms = of->rhythm.drop_after_ms;
+    content.rhythm.backfill.of = of->rhythm.backfill.of;
     return content;
 }
 

@@ -15,9 +15,12 @@
 static struct firing firings_add(struct twin *twin, const struct firing *firing)
 {
     struct firings *firings = &twin->row.firings;
+    struct rhythm *rhythm = &twin->row.content.rhythm;
 
-    if (!rhythm_recurs(&twin->row.content.rhythm))
+    if (!rhythm_recurs(rhythm))
         return *firing;
+    if (firing->outcome != RUN_SKIPPED)
+        rhythm_take_done(rhythm);
     const size_t kept = firings->count < RUNS_MAX ? firings->count : RUNS_MAX - 1;
     memmove(&firings->last[1], &firings->last[0], kept * sizeof(struct firing));
     firings->count = kept + 1;

@@ -720,7 +720,10 @@ void judge_event(struct world *world, const struct feed_event *event)
     world->totals->events++;
     if (!twin)
         world_fail(world, 0, EVENTS, "%s: a timer that is not there", feed_kind_text(event->kind));
-    if (!judge_fits(event->kind, timer->state))
+    /* the next firing of a backfill may have to wait for its rate */
+    const bool is_paced = event->kind == FEED_FIRED && timer->state == TIMER_RETRYING &&
+                          rhythm_pace_ms(&twin->row.content.rhythm);
+    if (!judge_fits(event->kind, timer->state) && !is_paced)
         world_fail(world, twin->number, EVENTS, "%s: it is %s", feed_kind_text(event->kind),
                    timer_state_text(timer->state));
     if (timer->version + (event->kind == FEED_DELETED) <= twin->event_version)

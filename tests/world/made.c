@@ -49,7 +49,7 @@ static bool begins_at(const struct twin *twin, const struct timer *timer,
     return due.ms <= now.ms && firing->due.ms == rhythm_latest(rhythm, due, now).ms &&
            !rhythm_drops(rhythm, due, now) && timer->due.ms != WALL_NEVER.ms &&
            rhythm_follows(rhythm, firing->due, now, timer->due) && firing->created.ms == now.ms &&
-           timer->at.ms == wall_max(timer->due, now).ms;
+           model_is_placed(rhythm, timer, now, now);
 }
 
 /* Checks the row of a timer one of whose firings begins as the next row. */
@@ -62,7 +62,7 @@ static void check_begun(struct world *world, struct twin *twin, const struct tim
 
     if (!row->content.rhythm.is_apart || twin->is_out || twin->has_outcome || row->attempts > 0 ||
         timer_is_final(row->state) || row->state == TIMER_PAUSED || timer->attempts > 0 ||
-        timer->state != TIMER_SCHEDULED || timer->version != row->version + 1)
+        timer->version != row->version + 1)
         model_wrong(world, twin, timer, "no firing may begin beside it");
     while (i > row->told_index && !begins_at(twin, timer, firing, told->nows[i - 1]))
         i--;

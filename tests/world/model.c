@@ -204,10 +204,25 @@ static uint64_t delay_max_ms(const struct twin *twin, uint64_t asked_ms)
     return delay_ms > 0 ? delay_ms : 1;
 }
 
-/* True if the row follows from the end of a firing at `now`, after `attempts` of them: the timer
- * continues with the next planned firing, or has `state` if there is none. */
+/* True if the timer is where its next firing begins: when that is due, now if that is past, or when
+ * its backfill's rate lets it begin after the last start. */
+bool model_is_placed(const struct rhythm *rhythm, const struct timer *timer, struct wall now,
+                     struct wall started)
+{
+    const struct wall at = wall_max(timer->due, now);
+    const struct wall last = started.ms ? wall_min(started, now) : now;
+    const struct wall paced = wall_add(last, rhythm_pace_ms(rhythm));
+
+    if (rhythm_pace_ms(rhythm) && paced.ms > at.ms)
+        return timer->state == TIMER_RETRYING && timer->at.ms == paced.ms;
+    return timer->state == TIMER_SCHEDULED && timer->at.ms == at.ms;
+}
+
+/* True if the row follows from the end of a firing at `now`, after `attempts` of them, the last of
+ * which started then: the timer continues with the next planned firing, or has `state` if there is
+ * none. */
 static bool goes_on(const struct twin *twin, const struct timer *timer, struct wall now,
-                    uint32_t attempts, enum timer_state state)
+                    struct wall started, uint32_t attempts, enum timer_state state)
 {
     const struct content *content = &twin->row.content;
     const struct rhythm *rhythm = &content->rhythm;
@@ -215,8 +230,7 @@ static bool goes_on(const struct twin *twin, const struct timer *timer, struct w
     const struct wall next = is_over ? WALL_NEVER : timer->due;
 
     if (is_over ? timer->due.ms != content->due.ms
-                : timer->state != TIMER_SCHEDULED || timer->attempts > 0 ||
-                      timer->at.ms != wall_max(timer->due, now).ms)
+                : timer->attempts > 0 || !model_is_placed(rhythm, timer, now, started))
         return false;
     return rhythm_recurs(rhythm) && rhythm->is_skipping && attempts > 0
                ? rhythm_skips_to(rhythm, content->due, now, next)
@@ -401,7 +415,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
     if (result == DELIVERY_ENDED || (result == DELIVERY_FAILED && is_last))
         firings_check_told(world, twin);
     if (result == DELIVERY_DONE || (is_last && result != DELIVERY_ENDED)) {
-        is_right = goes_on(twin, timer, twin->outcome_at, attempts,
+        is_right = goes_on(twin, timer, twin->outcome_at, twin->out_at, attempts,
                            result == DELIVERY_DONE ? TIMER_FIRED : TIMER_DEAD) &&
                    (is_right || !timer_is_final(timer->state));
         skip_to_next(twin, timer);
@@ -436,9 +450,10 @@ static bool was_postponed_last(struct world *world, struct twin *twin, const str
     struct content content = twin->row.content;
 
     content.due = timer->due;
+    rhythm_take_done(&content.rhythm);
     if (!twin->has_outcome || twin->outcome.result != DELIVERY_POSTPONED ||
         timer->version != twin->row.version + 1 || !content_matches(&content, timer) ||
-        !goes_on(twin, timer, twin->outcome_at, twin->row.attempts, TIMER_DEAD) ||
+        !goes_on(twin, timer, twin->outcome_at, (struct wall){0}, twin->row.attempts, TIMER_DEAD) ||
         !is_outcome_last(twin, timer))
         return false;
     firings_check_told(world, twin);
@@ -540,6 +555,7 @@ static const char *may_be_given_up(const struct world *world, struct twin *twin,
     struct content content = row->content;
 
     content.due = timer->due;
+    rhythm_take_done(&content.rhythm);
     if (row->state == TIMER_PAUSED || row->state == TIMER_DELIVERING ||
         timer->version != row->version + 1 || !content_matches(&content, timer) ||
         (timer_is_final(timer->state) && timer->attempts != row->attempts))
@@ -547,7 +563,7 @@ static const char *may_be_given_up(const struct world *world, struct twin *twin,
     for (size_t i = told->count; i-- > row->told_index;) {
         const bool is_late = rhythm_drops(&row->content.rhythm, row->content.due, told->nows[i]);
 
-        if (!goes_on(twin, timer, told->nows[i], row->attempts, TIMER_DEAD))
+        if (!goes_on(twin, timer, told->nows[i], (struct wall){0}, row->attempts, TIMER_DEAD))
             continue;
         if (is_given_up_by_time(twin, timer, since, told->nows[i], "not tried: its target failed"))
             return twin->outcome.error;

@@ -258,6 +258,11 @@ uint64_t model_pending_max(const struct sim_model *model, uint16_t partition);
 _Noreturn void model_wrong(struct world *world, const struct twin *twin, const struct timer *timer,
                            const char *what);
 
+/* True if the timer is where its next firing begins, after one that started then and ended now. A
+ * start of 0 means that there was no attempt. */
+bool model_is_placed(const struct rhythm *rhythm, const struct timer *timer, struct wall now,
+                     struct wall started);
+
 /* Demands that the next row reports the end of the firing, if the timer asks for reports. */
 void model_await_report(struct world *world, struct twin *twin, const struct firing *firing,
                         const char *error);

@@ -247,6 +247,15 @@ static void draw_answers(struct sim_plan *plan)
         plan->action_weights[ACTION_ANSWER] = (uint32_t)CHOOSE(&own, 1, 8, 20);
 }
 
+/* Backfills are only in runs with schedules. */
+static void draw_backfills(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0xbacf)));
+    const uint32_t weight = (uint32_t)CHOOSE(&own, 0, 0, 4, 12);
+
+    plan->action_weights[ACTION_BACKFILL] = plan->rhythm_permille ? weight : 0;
+}
+
 static void draw_pauses(struct sim_plan *plan)
 {
     struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x9a05e)));
@@ -345,6 +354,7 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     draw_fanouts(plan);
     draw_debounces(plan);
     draw_answers(plan);
+    draw_backfills(plan);
     draw_pauses(plan);
     draw_relapses(plan);
     draw_releases(plan);
@@ -434,6 +444,8 @@ static void without_clients(struct sim_plan *plan, uint64_t without)
         plan->watch_permille = plan->group_permille = weights[ACTION_COMPLETE] = 0;
     if (IS_OFF(schedules))
         plan->rhythm_permille = 0;
+    if (IS_OFF(backfills) || IS_OFF(schedules))
+        weights[ACTION_BACKFILL] = 0;
     if (IS_OFF(answers))
         plan->later_permille = weights[ACTION_ANSWER] = 0;
     if (IS_OFF(debounces))

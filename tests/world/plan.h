@@ -52,6 +52,7 @@ enum action {
     ACTION_TOUCH,   /* touches.c */
     ACTION_RELEASE, /* releases.c */
     ACTION_ANSWER,  /* answers.c */
+    ACTION_BACKFILL,
     ACTIONS,
 };
 
@@ -100,7 +101,8 @@ enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
     X(overlaps)         \
     X(fanouts)          \
     X(debounces)        \
-    X(answers)
+    X(answers)          \
+    X(backfills)
 
 enum feature {
 #define X(name) FEATURE_##name,

@@ -182,17 +182,85 @@ struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall 
     return rhythm;
 }
 
+/* ---- backfills ---- */
+
+enum { BACKFILLED_MAX = 8 };
+
+static const struct {
+    const char *text;
+    uint64_t pace_ms;
+} rates[] = {{"1000/s", 1}, {"10/s", 100}, {"60/m", 1000}, {"1/m", 60 * 1000}};
+
+uint64_t rhythm_pace_ms(const struct rhythm *rhythm)
+{
+    return rhythm->backfill.count ? rates[rhythm->backfill.rate].pace_ms : 0;
+}
+
+struct bytes rhythm_rate(const struct rhythm *rhythm)
+{
+    return bytes_of(rates[rhythm->backfill.rate].text);
+}
+
+bool rhythm_draw_backfill(struct world *world, const struct rhythm *rhythm,
+                          const struct timer_id *of, struct wall now, struct rhythm *ret_backfill,
+                          struct wall *ret_due)
+{
+    const uint64_t period = rhythm->period_ms, base = base_ms(rhythm);
+    const uint64_t wanted = 1 + world_below(world, BACKFILLED_MAX);
+
+    if (now.ms < base + rhythm->spread_ms + period)
+        return false;
+    uint64_t last = now.ms - rhythm->spread_ms - 1, count = 1;
+    last -= (last - base) % period;
+    if (!is_planned(rhythm, last))
+        return false;
+    uint64_t first = last;
+    while (count < wanted && first >= base + period) {
+        first -= period;
+        count++;
+    }
+    struct rhythm backfill = *rhythm;
+    backfill.is_from_named = !rhythm->cron;
+    backfill.until.ms = last;
+    backfill.is_each = true;
+    backfill.is_skipping = false;
+    backfill.drop_after_ms = UINT64_MAX;
+    backfill.backfill.of = *of;
+    backfill.backfill.from.ms = first + rhythm->spread_ms;
+    backfill.backfill.to.ms = last + rhythm->spread_ms + 1;
+    backfill.backfill.rate = (uint8_t)world_below(world, sizeof(rates) / sizeof(*rates));
+    backfill.backfill.count = count;
+    backfill.backfill.done = 0;
+    *ret_backfill = backfill;
+    ret_due->ms = first + rhythm->spread_ms;
+    return true;
+}
+
 struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_SIZE])
 {
     struct bytes text = {ret_text, 0};
 
-    if (!rhythm_recurs(rhythm) && rhythm->drop_after_ms == UINT64_MAX)
+    if (!rhythm_recurs(rhythm) && rhythm->drop_after_ms == UINT64_MAX &&
+        !rhythm->backfill.of.serial)
         return text;
     struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
+    char of[TIMER_ID_TEXT_SIZE];
     if (rhythm->cron)
         spec.cron = bytes_of(crons[rhythm->cron - 1].text);
     else
         spec.every_ms = rhythm->period_ms;
+    if (rhythm->backfill.of.serial) {
+        timer_id_format(&rhythm->backfill.of, of);
+        spec.backfill.of = bytes_of(of);
+    }
+    if (rhythm->backfill.count) {
+        spec.backfill.from = rhythm->backfill.from;
+        spec.backfill.to = rhythm->backfill.to;
+        spec.backfill.rate = bytes_of(rates[rhythm->backfill.rate].text);
+        spec.backfill.pace_ms = rates[rhythm->backfill.rate].pace_ms;
+        spec.backfill.count = rhythm->backfill.count;
+        spec.backfill.done = rhythm->backfill.done;
+    }
     if (rhythm->is_from_named)
         spec.from = rhythm->from;
     spec.count = rhythm->count;

@@ -10,10 +10,11 @@
 #define TICKWHEEL_WORLD_RHYTHM_H
 
 #include "timer/schedule.h"
+#include "timer/timer.h"
 
 struct world;
 
-enum { RHYTHM_CRONS = 5, RHYTHM_TEXT_SIZE = 320 };
+enum { RHYTHM_CRONS = 5, RHYTHM_TEXT_SIZE = 600 };
 
 struct rhythm {
     uint64_t period_ms; /* period; 0 if it fires once */
@@ -27,6 +28,14 @@ struct rhythm {
     bool is_each;       /* whether it fires each missed instant; otherwise only the last of them */
     uint64_t drop_after_ms; /* UINT64_MAX: never */
     uint64_t spread_ms;
+    /* Backfill: the timer whose instants fire, the range that was asked for, the rate, and how many
+     * firings are done of how many. All zero if it is none; `of` alone for one of its firings. */
+    struct {
+        struct timer_id of;
+        struct wall from, to;
+        uint8_t rate; /* index of the rate */
+        uint64_t count, done;
+    } backfill;
 };
 
 /* Schedule of a timer that fires once, however late. */
@@ -45,6 +54,24 @@ static inline bool rhythm_ends(const struct rhythm *rhythm)
 
 /* Draws a schedule with an instant at or after `created`. `ret_due` is its first firing. */
 struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall *ret_due);
+
+/* Draws a backfill of a schedule that recurs: some of its last instants before `now`. Returns false
+ * if there are none. `ret_due` is the first of them. */
+bool rhythm_draw_backfill(struct world *world, const struct rhythm *rhythm,
+                          const struct timer_id *of, struct wall now, struct rhythm *ret_backfill,
+                          struct wall *ret_due);
+
+/* Counts a firing of a backfill that is over. A last one that is redriven counts once. */
+static inline void rhythm_take_done(struct rhythm *rhythm)
+{
+    rhythm->backfill.done += rhythm->backfill.done < rhythm->backfill.count;
+}
+
+/* Returns the least time between the starts of two firings of a backfill; 0 if it is none. */
+uint64_t rhythm_pace_ms(const struct rhythm *rhythm);
+
+/* Returns that rate as text. */
+struct bytes rhythm_rate(const struct rhythm *rhythm);
 
 /* Returns the schedule as the timer's text; empty if there is nothing to say. */
 struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_SIZE]);

@@ -65,6 +65,7 @@
     X(recurred, "firings followed by another")          \
     X(dropped, "firings dropped")                       \
     X(reports, "firings reported")                      \
+    X(backfills, "backfills asked for")                 \
     X(begun, "firings begun as timers of their own")    \
     X(parted, "firings to several targets")             \
     X(parts, "parts of timers with several targets")    \
