@@ -37,8 +37,9 @@ import pages
 #: How the DER of a private key of Ed25519 begins (RFC 8410).
 PRIVATE_KEY_START = bytes.fromhex("302e020100300506032b657004220420")
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-#: Operations that no client has: pages and documents, other paths of calls by key, and the virtual clock of tests.
-OTHERS = re.compile(r"/(v1/key/.*|v1/clock.*|ui.*|openapi.*|problems/.*|\.well-known/.*)?")
+#: Operations that no client has: pages and documents, other paths of calls by key, what `tickwheel apply` notes, and the virtual
+#: clock of tests.
+OTHERS = re.compile(r"/(v1/key/.*|v1/owners.*|v1/clock.*|ui.*|openapi.*|problems/.*|\.well-known/.*)?")
 PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found"),
             "not-ready": (503, "about:blank")}
 
