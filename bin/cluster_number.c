@@ -51,7 +51,7 @@ static bool cluster_number_load(const struct config *config, uint32_t *ret_numbe
 
     buffer_init(&text);
     bool is_there = cluster_number_path(config, path) &&
-                    files_read(path, NUMBER_FILE_SIZE, &text, NULL) == ERROR_NONE;
+                    files_read_regular(path, NUMBER_FILE_SIZE, &text, NULL) == ERROR_NONE;
     struct bytes rest = buffer_bytes(&text);
     is_there = is_there && number_parse(bytes_cut(&rest, '\n'), 10, &number) && number > 0 &&
                number <= UINT32_MAX;

@@ -56,10 +56,11 @@ static enum error_code secrets_load_files(const struct secrets_files *files,
     buffer_init(&key);
     const char *at = files->certificate_name, *with = "", *other = "";
     struct error cause;
-    enum error_code code = files_read(files->certificate, PEM_SIZE_MAX, &certificate, &cause);
+    enum error_code code =
+        files_read_regular(files->certificate, PEM_SIZE_MAX, &certificate, &cause);
     if (!code) {
         at = files->key_name;
-        code = files_read(files->key, PEM_SIZE_MAX, &key, &cause);
+        code = files_read_regular(files->key, PEM_SIZE_MAX, &key, &cause);
     }
     if (!code) {
         at = files->certificate_name;

@@ -142,6 +142,25 @@ class Answers(unittest.TestCase):
                 self.assertIn(hint, done.stderr)
             self.assertEqual(os.listdir(folder), [])
 
+    # proves: start-regular-files
+    def test_a_pipe_in_place_of_a_file(self):
+        """Nobody writes to it: whatever waits for it, waits for ever."""
+        with tempfile.TemporaryDirectory() as folder:
+            pipe, file = folder + "/pipe", folder + "/file"
+            os.mkfifo(pipe)
+            with open(file, "w", encoding="utf-8"):
+                pass
+            for flags in (["--config", pipe], ["--tokens-file", pipe], ["--tls-certificate", pipe, "--tls-key", file],
+                          ["--tls-certificate", file, "--tls-key", pipe], ["--webhook-secret-file", pipe],
+                          ["--secrets-keys-file", pipe], ["--broker-connections-file", pipe], ["--cluster-secret-file", pipe],
+                          ["--webhook-ca-file", pipe], ["--calendars", f"de={pipe}"],
+                          ["--webhook-token-issuer", "https://a.example", "--webhook-token-keys-file", pipe],
+                          ["--tokens-file", folder]):
+                with self.subTest(flags):
+                    done = run("--listen-port", "0", "--data-folder", folder + "/data", *flags)
+                    self.assertIn(done.returncode, (1, 2), done)
+                    self.assertRegex(done.stderr, "it is not a regular file|no certificates in it")
+
     def test_a_data_folder_that_cannot_be(self):
         done = run("--listen-port", "0", "--data-folder", "/dev/null/data")
         self.assertEqual(done.returncode, 1)

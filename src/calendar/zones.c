@@ -219,7 +219,7 @@ static enum error_code zones_read(const char *path, const char *name, struct zon
     struct buffer buffer;
 
     buffer_init(&buffer);
-    enum error_code code = files_read(path, ZONE_FILE_SIZE_MAX, &buffer, ret_error);
+    enum error_code code = files_read_regular(path, ZONE_FILE_SIZE_MAX, &buffer, ret_error);
     if (!code)
         code = zone_parse(buffer_bytes(&buffer), ret_zone, ret_error);
     else if (code == ERROR_TOO_LARGE)

@@ -38,7 +38,7 @@ static enum error_code token_issuer_read(struct token_issuer *issuer, const char
     struct buffer pem;
 
     buffer_init(&pem);
-    enum error_code code = files_read(keys_file, KEYS_FILE_BYTES_MAX, &pem, ret_error);
+    enum error_code code = files_read_regular(keys_file, KEYS_FILE_BYTES_MAX, &pem, ret_error);
     if (!code)
         code = jwt_keys_parse(buffer_bytes(&pem), &issuer->keys, ret_error);
     if (pem.size)

@@ -74,7 +74,7 @@ static bool backup_record_read(const char *data, const char *kind, const char *n
     bool is_read = !backup_record_join(data, kind, name, "", ret_folder, NULL);
 
     buffer_init(&text);
-    is_read = is_read && !files_read(ret_folder, PATH_MAX - 1, &text, NULL) && text.size &&
+    is_read = is_read && !files_read_regular(ret_folder, PATH_MAX - 1, &text, NULL) && text.size &&
               !memchr(text.data, '\0', text.size);
     if (is_read) {
         memcpy(ret_folder, text.data, text.size);

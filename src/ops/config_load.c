@@ -244,7 +244,7 @@ static enum error_code config_load_file(struct config *config, const char *path,
     struct buffer text;
 
     buffer_init(&text);
-    enum error_code code = files_read(path, FILE_BYTES_MAX, &text, ret_error);
+    enum error_code code = files_read_regular(path, FILE_BYTES_MAX, &text, ret_error);
     if (!code)
         code = config_read(config, buffer_bytes(&text), path, ret_error);
     buffer_deinit(&text);
@@ -453,7 +453,7 @@ static enum error_code config_load_secret(struct config *config, size_t index, c
     struct buffer text;
 
     buffer_init(&text);
-    enum error_code code = files_read(path, SECRET_FILE_BYTES_MAX, &text, ret_error);
+    enum error_code code = files_read_regular(path, SECRET_FILE_BYTES_MAX, &text, ret_error);
     if (!code && secrets[index].may_have_lines)
         config_load_join_lines(&text);
     while (!code && text.size && isspace((unsigned char)text.data[text.size - 1]))

@@ -253,7 +253,7 @@ enum error_code tokens_load(const char *path, struct tokens **ret_tokens, struct
     struct buffer text;
 
     buffer_init(&text);
-    enum error_code code = files_read(path, TOKENS_FILE_SIZE_MAX, &text, ret_error);
+    enum error_code code = files_read_regular(path, TOKENS_FILE_SIZE_MAX, &text, ret_error);
     if (!code)
         code = tokens_parse(buffer_bytes(&text), path, ret_tokens, ret_error);
     buffer_deinit(&text);

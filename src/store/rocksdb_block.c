@@ -127,7 +127,7 @@ static bool rocksdb_block_mend(struct rocksdb_store *store, const char *name, ui
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", store->folder, name) >= sizeof(path))
         return false;
     buffer_init(&table);
-    const bool is_mended = !files_read(path, TABLEFILE_BYTES_MAX, &table, NULL) &&
+    const bool is_mended = !files_read_regular(path, TABLEFILE_BYTES_MAX, &table, NULL) &&
                            !buffer_failed(&table) && table.size == size &&
                            tablefile_mend(table.data, table.size, &repair) &&
                            !tablefile_was_sound(&repair) && rocksdb_block_may_lose(&repair) &&
@@ -227,7 +227,7 @@ static bool rocksdb_block_load_note(void *context, const struct files_entry *ent
     buffer_init(&text);
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", notes->folder, entry->name);
-    notes->code = files_read(path, BLOCK_NOTE_BYTES_MAX, &text, NULL);
+    notes->code = files_read_regular(path, BLOCK_NOTE_BYTES_MAX, &text, NULL);
     buffer_append(&text, "", 1);
     if (!notes->code && !buffer_failed(&text)) {
         rocksdb_block_count(store, strtoull(rocksdb_block_records_of(text.data), NULL, 10),

@@ -516,7 +516,7 @@ static void rocksdb_check_tables(struct checker *checker)
 
         snprintf(path, sizeof(path), "%s/%s", checker->store->folder, name + (*name == '/'));
         buffer_clear(&table);
-        if (files_read(path, TABLEFILE_BYTES_MAX, &table, NULL) || buffer_failed(&table) ||
+        if (files_read_regular(path, TABLEFILE_BYTES_MAX, &table, NULL) || buffer_failed(&table) ||
             !tablefile_is_sound(table.data, table.size)) {
             checker->check->blocks_unread++;
             rocksdb_check_find(checker, "%s: a block is damaged", name + (*name == '/'));

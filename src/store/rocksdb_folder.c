@@ -410,7 +410,7 @@ enum error_code folder_identify(const char *folder, struct folder_identity *ret_
     if (code || !files_exists(path))
         return code;
     buffer_init(&text);
-    code = files_read(path, IDENTITY_BYTES_MAX, &text, ret_error);
+    code = files_read_regular(path, IDENTITY_BYTES_MAX, &text, ret_error);
     if (code == ERROR_TOO_LARGE)
         code = ERROR_CORRUPT;
     else if (!code)
@@ -527,7 +527,7 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
         return ERROR_NOT_FOUND;
     struct buffer text;
     buffer_init(&text);
-    code = files_read(path, CLOSED_BYTES_MAX, &text, ret_error);
+    code = files_read_regular(path, CLOSED_BYTES_MAX, &text, ret_error);
     struct bytes rest = buffer_bytes(&text);
     if (!code && !folder_closed_open(&rest))
         code = error_set(ret_error, ERROR_CORRUPT,
@@ -557,7 +557,7 @@ static enum error_code rocksdb_folder_read_current(const char *folder,
         return code;
     struct buffer text;
     buffer_init(&text);
-    code = files_read(path, CURRENT_BYTES_MAX, &text, ret_error);
+    code = files_read_regular(path, CURRENT_BYTES_MAX, &text, ret_error);
     memset(ret_name, 0, FOLDER_NAME_SIZE);
     if (!code && text.size > 1 && text.size < FOLDER_NAME_SIZE && text.data[text.size - 1] == '\n')
         memcpy(ret_name, text.data, text.size - 1);

@@ -7,19 +7,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Returned for what is neither a regular file nor a folder, such as a pipe. */
+#define NOT_REGULAR ESPIPE
+
 static int disk_open(const struct disk_calls *disk, const char *path, enum disk_access access,
                      int *ret_file)
 {
     static const int flags[] = {
         [DISK_READ] = O_RDONLY, [DISK_WRITE] = O_RDWR, [DISK_MAKE] = O_RDWR | O_CREAT | O_TRUNC};
+    struct stat info;
     int file;
 
     (void)disk;
-    do
-        file = open(path, flags[access] | O_CLOEXEC, 0600);
+    do /* O_NONBLOCK: opening a pipe must not wait for its writer */
+        file = open(path, flags[access] | O_CLOEXEC | O_NONBLOCK, 0600);
     while (file < 0 && errno == EINTR);
     if (file < 0)
         return errno;
+    if (fstat(file, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+        close(file);
+        return NOT_REGULAR;
+    }
     *ret_file = file;
     return 0;
 }
@@ -156,5 +164,7 @@ enum error_code disk_failed(int errno_value, const char *verb, const char *path,
                            : errno_value == ENOMEM                        ? ERROR_NO_MEMORY
                                                                           : ERROR_IO;
 
-    return error_set(ret_error, code, "%s %s: %s", verb, path, strerror(errno_value));
+    return error_set(ret_error, code, "%s %s: %s", verb, path,
+                     errno_value == NOT_REGULAR ? "it is not a regular file"
+                                                : strerror(errno_value));
 }

@@ -171,7 +171,7 @@ enum error_code files_snapshot(const char *path, size_t size_max, int *ret_fd,
     struct buffer contents;
 
     buffer_init(&contents);
-    enum error_code code = files_read(path, size_max, &contents, ret_error);
+    enum error_code code = files_read_regular(path, size_max, &contents, ret_error);
     int fd = code ? -1 : memfd_create("snapshot", MFD_CLOEXEC);
     if (!code && (fd < 0 || !files_write_all(fd, buffer_bytes(&contents)))) {
         code = files_failed(ret_error, "copy", path);

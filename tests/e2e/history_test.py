@@ -73,6 +73,18 @@ class HistoryTest(daemon_case.DaemonCase):
         self.assertIn("event=history_failed cause=", self.daemon.output())
         self.assertTrue(os.path.exists(path + ".damaged"))
 
+    # proves: start-regular-files
+    def test_a_pipe_in_place_of_the_file(self):
+        """The start does not wait for somebody who writes to it."""
+        self.daemon.signal(signal.SIGTERM)
+        path = os.path.join(self.data, "HISTORY")
+        if os.path.exists(path):
+            os.unlink(path)
+        os.mkfifo(path)
+        self.daemon = self.start()
+        harness.wait_until(lambda: "HISTORY: it is not a regular file" in self.daemon.output(), 20, "the log says so")
+        self.work()
+
     def test_wrong_queries(self):
         for query in ("window=2h", "window=", "window=1h&window=24h", "span=1h"):
             self.call(422, "GET", f"/v1/history?{query}")

@@ -54,7 +54,7 @@ static uint64_t log_home_read_reached(const struct log_home *log)
     if (!log->has_id || log_home_path(log, LOG_HOME_REACHED, path, NULL))
         return 0;
     buffer_init(&text);
-    if (!files_read(path, REACHED_SIZE, &text, NULL) && text.size == REACHED_SIZE &&
+    if (!files_read_regular(path, REACHED_SIZE, &text, NULL) && text.size == REACHED_SIZE &&
         bytes_has_prefix(buffer_bytes(&text), REACHED_MARK) &&
         get_le(text.data + 32, 4) == checksum_crc32c(0, text.data, 32) &&
         memcmp(text.data + 8, log->id, LOG_ID_SIZE) == 0)
