@@ -94,6 +94,31 @@ static void test_a_restart_waits_on(void **state)
     fixture_deinit(&fixture);
 }
 
+/* A receiver that asks for an hour more at each half hour. */
+/* proves: answer-extend */
+static void test_a_wait_ends(void **state)
+{
+    const uint64_t last = 1 + ACK_TIMEOUT_MS_MAX;
+    struct engine_fixture fixture;
+    struct timer_id id;
+
+    (void)state;
+    fixture_init(&fixture);
+    assert_int_equal(fixture_create(&fixture, URL, 1, &id), ERROR_NONE);
+    fixture_advance_to(&fixture, 1);
+    answers_test_accept(&fixture, TOKEN);
+    for (uint64_t at = 1 + HOUR_MS / 2; at < last; at += HOUR_MS / 2) {
+        fixture_advance_to(&fixture, at);
+        assert_int_equal(answers_test_say(&fixture, &id, ANSWER_EXTEND, TOKEN), ERROR_NONE);
+    }
+    fixture_advance_to(&fixture, last - 1);
+    assert_int_equal(answers_test_state(&fixture, &id), TIMER_DELIVERING);
+    fixture_advance_to(&fixture, last);
+    assert_int_not_equal(answers_test_state(&fixture, &id), TIMER_DELIVERING);
+    assert_int_equal(answers_test_say(&fixture, &id, ANSWER_EXTEND, TOKEN), ERROR_GONE);
+    fixture_deinit(&fixture);
+}
+
 /* An answer comes when the end is on disk, not before. */
 /* proves: answer-ack */
 static void test_a_later_ack_waits_for_the_disk(void **state)
@@ -127,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_restart_waits_on),
+        cmocka_unit_test(test_a_wait_ends),
         cmocka_unit_test(test_a_later_ack_waits_for_the_disk),
     };
 

@@ -330,6 +330,19 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
         tenant_dismiss_pending(engine);
 }
 
+/* Returns until when the timer waits if its receiver asks for so much more time. That ends with the
+ * longest wait after the begin of the attempt: no receiver holds a timer for ever. */
+static struct wall change_extended(const struct engine *engine, const struct timer *timer,
+                                   uint64_t by_ms)
+{
+    struct awaits awaits = {.started_us = 0};
+
+    awaits_read(timer->texts.awaits, &awaits);
+    const struct wall end = wall_add((struct wall){awaits.started_us / 1000}, ACK_TIMEOUT_MS_MAX);
+    const struct wall until = wall_min(wall_add(engine->now, by_ms), end);
+    return wall_max(wall_min(until, (struct wall){WALL_MS_MAX}), timer->due);
+}
+
 /* The end of the attempt is repeated until it is durable, as the outcome of any delivery is. The
  * command waits for that beside the timer. */
 void change_answer(struct engine *engine, struct entry *entry, struct command *command)
@@ -341,9 +354,7 @@ void change_answer(struct engine *engine, struct entry *entry, struct command *c
         struct timer *copy = change_successor(timer, &timer->texts);
 
         if (copy)
-            copy->at = wall_max(
-                wall_min(wall_add(engine->now, command->answer.by_ms), (struct wall){WALL_MS_MAX}),
-                copy->due);
+            copy->at = change_extended(engine, timer, command->answer.by_ms);
         change_write_small(engine, entry, copy, command);
         return;
     }
