@@ -71,3 +71,8 @@ bool first_key_look(struct first_key *first_key, const struct config *config, st
     first_key_make(first_key, config, node, log);
     return true;
 }
+
+void first_key_deinit(struct first_key *first_key)
+{
+    buffer_deinit(&first_key->value);
+}

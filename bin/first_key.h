@@ -28,4 +28,7 @@ struct first_key {
 bool first_key_look(struct first_key *first_key, const struct config *config, struct node *node,
                     const struct event_log *log);
 
+/* Frees what is left when the node has stopped. */
+void first_key_deinit(struct first_key *first_key);
+
 #endif

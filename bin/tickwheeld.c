@@ -771,6 +771,7 @@ static int run(struct config *config, bool wants_banner, char *environment[])
     metrics_destroy(service.metrics);
     target_log_deinit(&service.target_log);
     given_up_log_deinit(&service.given_up_log);
+    first_key_deinit(&service.first_key);
     signals_close(&service.signals);
     return exit_code;
 }

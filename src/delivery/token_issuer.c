@@ -98,7 +98,8 @@ bool token_issuer_is_ready(struct token_issuer *issuer, uint64_t now_s, struct e
         jwt_keys_destroy(issuer->keys);
         issuer->keys = keys;
     }
-    issuer->looked_s = now_s;
+    if (!code)
+        issuer->looked_s = now_s;
     return !code;
 }
 
