@@ -7,10 +7,12 @@
  */
 #include "api/timers/timers.h"
 
+#include "base/json.h"
 #include "base/json_write.h"
 #include "calendar/calendar.h"
 #include "calendar/dates.h"
 #include "calendar/rfc3339.h"
+#include "http/field.h"
 #include "timer/definitions.h"
 
 #include <stdlib.h>
@@ -129,6 +131,7 @@ void calendars_list(struct call *call)
 struct calendars_change {
     struct node_hold node;
     struct call *call;
+    bool is_json; /* the client calls the body JSON */
     char key[DEFINITION_KEY_SIZE_MAX];
 };
 
@@ -163,16 +166,23 @@ static void calendars_done(struct node_hold *hold)
     call_resume(list_item(hold, struct calendars_change, node)->call, calendars_changed);
 }
 
-static void calendars_submit(struct call *call, enum node_hold_kind kind, struct bytes value)
+/* Returns false if answered. */
+static bool calendars_prepare(struct call *call)
 {
     struct calendars_change *change = calloc(1, sizeof(*change));
 
     if (!change) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
-        return;
+        return false;
     }
     call->state = change;
     change->call = call;
+    return true;
+}
+
+static void calendars_submit(struct call *call, enum node_hold_kind kind, struct bytes value)
+{
+    struct calendars_change *change = call->state;
     const struct wall now = call_wall_coming(call);
     change->node = (struct node_hold){
         .kind = kind,
@@ -192,23 +202,41 @@ void calendars_put_begin(struct call *call)
         call_answer_error(
             call, ERROR_INVALID,
             "A calendar has a name of 1 to 63 letters, digits, \".\", \"_\" and \"-\"");
-    else if (!call_refuses_type(call, "text/calendar", "application/json"))
-        call_refuses_body(call);
+    else if (!call_refuses_type(call, "text/calendar", "application/json") &&
+             !call_refuses_body(call) && calendars_prepare(call))
+        ((struct calendars_change *)call->state)->is_json =
+            http_media_type_is(http_request_header(call->http, "Content-Type"), "application/json");
+}
+
+/* Describes what is wrong with a body. One that is called JSON and is none is refused as
+ * everywhere; the language of others is found by how they begin. */
+static void calendars_refuse(struct call *call, struct bytes text, const char *reason)
+{
+    const struct calendars_change *change = call->state;
+    struct json_reader reader;
+    struct problem problem;
+
+    json_reader_init(&reader, text);
+    if (!change->is_json || bytes_has_prefix(text, BYTES("BEGIN:")) ||
+        (json_skip(&reader, NULL) && json_finish(&reader)))
+        problem_set(&problem, ERROR_INVALID, "", "The calendar: %s", reason);
+    else
+        problem_set(&problem, ERROR_NOT_JSON, "", "Byte %zu: %s", json_error_offset(&reader),
+                    json_error(&reader));
+    call_answer_problem(call, &problem);
 }
 
 void calendars_put(struct call *call)
 {
     struct holidays *holidays;
     struct error error;
-    struct problem problem;
     const struct bytes text = buffer_bytes(&call->body);
     const enum error_code code = holidays_parse(text, &holidays, &error);
 
     if (code == ERROR_NO_MEMORY) {
         call_answer_error(call, code, "");
     } else if (code) {
-        problem_set(&problem, ERROR_INVALID, "", "The calendar: %s", error.text);
-        call_answer_problem(call, &problem);
+        calendars_refuse(call, text, error.text);
     } else {
         holidays_leave(holidays);
         calendars_submit(call, NODE_HOLD_DEFINE, text);
@@ -217,8 +245,8 @@ void calendars_put(struct call *call)
 
 void calendars_delete(struct call *call)
 {
-    if (dates_is_name(call->parameter))
-        calendars_submit(call, NODE_HOLD_UNDEFINE, (struct bytes){0});
-    else
+    if (!dates_is_name(call->parameter))
         call_answer_error(call, ERROR_NOT_FOUND, "There is no calendar of this name");
+    else if (calendars_prepare(call))
+        calendars_submit(call, NODE_HOLD_UNDEFINE, (struct bytes){0});
 }
