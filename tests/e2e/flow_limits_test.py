@@ -106,6 +106,9 @@ class FlowsTest(unittest.TestCase):
         for text in waiting:
             self.assertEqual(text["waiting"]["for"], "flow")
             self.assertIn("It waits for flow customer-42: 2 of 2 running.", text["explanation"])
+        (line,) = harness.wait_until(lambda: self.daemon.call("GET", "/v1/verdict")[2]["waiting"], 20, "a line of the verdict")
+        self.assertEqual((line["for"], line["count"]), ("flow", 6))
+        self.assertIn("Their flows start no more for now: `tickwheel flows` names each", line["text"])
         self.slow.gate.release(100)
         harness.wait_until(lambda: self.slow.count == 10, 20, "all of them")
         self.assertEqual(self.slow.most, {"/a": 2, "/b": 1, "/c": 1})

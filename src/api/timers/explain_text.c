@@ -152,13 +152,15 @@ static void explain_say_time(const struct explain_view *view, struct buffer *out
     buffer_append_text(out, ".");
 }
 
-/* Appends the flow that a timer waits for, and its limits. */
+/* Appends the flow that a timer waits for, and its limits. A verdict has no flow, since its timers
+ * may be of several: then it says where each is shown. */
 static void explain_say_flow(const struct explain_view *view, struct buffer *out)
 {
     struct flow flow;
 
     if (!flow_decode(view->flow.size ? view->flow : view->timer->texts.flow, &flow)) {
-        buffer_append_text(out, "It waits for its flow.");
+        buffer_append_text(out, "Their flows start no more for now: `tickwheel flows` names each, "
+                                "and how many wait.");
         return;
     }
     buffer_printf(out, "It waits for flow %.*s:", (int)flow.key.size, flow.key.data);
