@@ -198,6 +198,11 @@ def before_call(context, case, kwargs):
         case.headers["Idempotency-Key"] = f"{begin}{own}{key[end:]}"
     if isinstance(case.body, dict):
         case.body = with_reachable_targets(case.body)
+    is_positive = case.meta and case.meta.generation.mode.is_positive
+    if case.operation.label == "PUT /v1/owners/{thing}" and is_positive and isinstance(case.body, dict):
+        case.body["take_over"] = True  # another example gave it another owner
+    if case.operation.label == "POST /v1/timers/batch" and is_positive and "restore" in (case.query or {}):
+        case.query.pop("dry_run", None)  # one or the other
     if case.operation.label == "PUT /v1/named-targets/{name}" and case.meta and case.meta.generation.mode.is_positive:
         for name in ("auth", "ca", "headers"):  # their texts have languages of their own
             case.body.pop(name, None)
