@@ -377,7 +377,7 @@ static bool apply_own(struct apply_plan *plan, struct apply_item *item, const ch
         json_put_text(&body, "fingerprint", fingerprint);
         json_put_number(&body, "applied", version);
     }
-    if (plan->takes_over)
+    if (plan->takes_over && !fingerprint)
         json_put_flag(&body, "take_over", true);
     json_close(&body, '}');
     request.body = buffer_bytes(&body);

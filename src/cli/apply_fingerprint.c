@@ -1,4 +1,5 @@
-/* apply_fingerprint.c - fingerprints by PBKDF2 with SHA-256, a salt of 16 bytes. */
+/* apply_fingerprint.c - fingerprints by PBKDF2 with SHA-256. They are short, because they share the
+ * room of a tenant's definitions. */
 #include "cli/apply_fingerprint.h"
 
 #include "base/hex.h"
@@ -7,8 +8,8 @@
 #include <limits.h>
 #include <openssl/evp.h>
 
-#define FINGERPRINT_SALT_SIZE   16
-#define FINGERPRINT_HASH_SIZE   32
+#define FINGERPRINT_SALT_SIZE   8
+#define FINGERPRINT_HASH_SIZE   16
 #define FINGERPRINT_ROUNDS_SLOW 50000 /* some 10 to 20 ms */
 
 static bool fingerprint_write(struct bytes document, enum apply_secrecy secrecy,

@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 
-#define APPLY_FINGERPRINT_SIZE 97 /* digits of the salt and of the hash, and a NUL */
+#define APPLY_FINGERPRINT_SIZE 49 /* digits of the salt and of the hash, and a NUL */
 
 enum apply_secrecy {
     APPLY_OPEN,   /* without secrets */

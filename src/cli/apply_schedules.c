@@ -6,6 +6,7 @@
 #include "cli/canonical.h"
 #include "cli/fields.h"
 #include "cli/value.h"
+#include "sys/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,6 +322,21 @@ static bool apply_waits(const struct apply_plan *plan, const struct apply_item *
     return false;
 }
 
+/* True if the document has an `until` that has passed. */
+static bool apply_is_over(const struct apply_item *item)
+{
+    const struct bytes until = cli_member(item->fields, "until");
+    struct wall end = {cli_number(until, UINT64_MAX)};
+    struct buffer text;
+
+    buffer_init(&text);
+    cli_append_value(&text, until);
+    if (until.size && until.data[0] == '"' && rfc3339_parse(buffer_bytes(&text), &end, NULL))
+        end.ms = UINT64_MAX;
+    buffer_deinit(&text);
+    return until.size && end.ms <= wall_now().ms;
+}
+
 static void apply_take_form(struct apply_plan *plan, struct apply_item *item, struct bytes answer)
 {
     if (cli_member(answer, "version").size) {
@@ -334,8 +350,7 @@ static void apply_take_form(struct apply_plan *plan, struct apply_item *item, st
         }
     } else if (!item->is_late && apply_waits(plan, item)) {
         item->is_late = true;
-    } else if (cli_member(item->fields, "until").size &&
-               memmem(answer.data, answer.size, "It would never fire", 19)) {
+    } else if (apply_is_over(item) && memmem(answer.data, answer.size, "It would never fire", 19)) {
         item->act = APPLY_OVER;
     } else {
         apply_fail(plan, item, answer);

@@ -328,6 +328,8 @@ class Apply(ApplyCase):
         self.write(text)
         done = self.apply("--owner", "shop", "--yes")
         self.assertEqual(done.out, "0 to create, 0 to change, 0 to delete, 0 equal, 1 over\n")
+        self.write(text.replace("2020", "2090").replace("every: 1h", "every: 1h\nonly: [2020-01-01]"))
+        self.assertIn("never fire", self.apply("--owner", "shop", "--yes", code=FAILED).err)
         self.write(text.replace("2020", "2090"))
         self.apply("--owner", "shop", "--yes")
         self.apply("--owner", "shop", "--dry-run")
