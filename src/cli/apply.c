@@ -87,17 +87,24 @@ static void apply_show_value(struct apply_showing *showing, struct bytes name, s
     buffer_deinit(&shown);
 }
 
+/* True if the difference has no effect: the daemon keeps a secret that is left out, and does not
+ * show a method that is the default. */
+static bool apply_is_idle(const struct apply_item *item, struct bytes name, struct bytes old,
+                          struct bytes new)
+{
+    if (item->kind != APPLY_NAMED_TARGET)
+        return false;
+    return (!new.data &&
+            (bytes_has_prefix(name, BYTES("auth.")) || bytes_has_prefix(name, BYTES("signing")))) ||
+           (!old.data && bytes_equal(name, BYTES("method")) && bytes_equal(new, BYTES("\"POST\"")));
+}
+
 static void apply_show_difference(void *context, struct bytes name, struct bytes old,
                                   struct bytes new)
 {
     struct apply_showing *showing = context;
-    const bool is_target = showing->item->kind == APPLY_NAMED_TARGET;
 
-    if (is_target && !new.data &&
-        (bytes_has_prefix(name, BYTES("auth.")) || bytes_has_prefix(name, BYTES("signing"))))
-        return; /* the daemon keeps a secret that is left out */
-    if (is_target && !old.data && bytes_equal(name, BYTES("method")) &&
-        bytes_equal(new, BYTES("\"POST\"")))
+    if (apply_is_idle(showing->item, name, old, new))
         return;
     showing->count++;
     buffer_append_text(showing->out, "    ");
@@ -164,31 +171,67 @@ static size_t apply_changes(const struct apply_counts *counts)
     return counts->of[APPLY_CREATE] + counts->of[APPLY_CHANGE] + counts->of[APPLY_DELETE];
 }
 
+static void apply_put_value(struct apply_showing *showing, const char *member, struct bytes name,
+                            struct bytes value)
+{
+    if (value.data && apply_is_secret(showing->item, name))
+        json_put_text(showing->out, member, "***");
+    else
+        json_put_some_raw(showing->out, member, value);
+}
+
+static void apply_put_difference(void *context, struct bytes name, struct bytes old,
+                                 struct bytes new)
+{
+    struct apply_showing *showing = context;
+
+    if (apply_is_idle(showing->item, name, old, new))
+        return;
+    json_open(showing->out, NULL, '{');
+    json_put_string(showing->out, "field", name);
+    apply_put_value(showing, "old", name, old);
+    apply_put_value(showing, "new", name, new);
+    json_close(showing->out, '}');
+}
+
 static void apply_show_json(struct cli *cli, const struct apply_plan *plan,
                             const struct apply_counts *counts)
 {
     static const char *const acts[] = {
         [APPLY_CREATE] = "create", [APPLY_CHANGE] = "change", [APPLY_DELETE] = "delete"};
 
-    json_open(&cli->out, NULL, '{');
-    json_put_string(&cli->out, "owner", plan->owner);
-    json_open(&cli->out, "changes", '[');
+    struct buffer json;
+
+    buffer_init(&json);
+    json_open(&json, NULL, '{');
+    json_put_string(&json, "owner", plan->owner);
+    json_open(&json, "changes", '[');
     for (size_t i = 0; i < plan->count; i++) {
         const struct apply_item *item = &plan->items[i];
 
         if (item->act != APPLY_CREATE && item->act != APPLY_CHANGE && item->act != APPLY_DELETE)
             continue;
-        json_open(&cli->out, NULL, '{');
-        json_put_text(&cli->out, "act", acts[item->act]);
-        json_put_text(&cli->out, "kind", apply_kind_word(item->kind));
-        json_put_string(&cli->out, "name", item->name);
-        json_close(&cli->out, '}');
+        json_open(&json, NULL, '{');
+        json_put_text(&json, "act", acts[item->act]);
+        json_put_text(&json, "kind", apply_kind_word(item->kind));
+        json_put_string(&json, "name", item->name);
+        if (item->act == APPLY_CHANGE && item->kind != APPLY_CALENDAR && item->new.data) {
+            struct apply_showing showing = {&json, item, cli_style(cli), 0};
+
+            json_open(&json, "fields", '[');
+            canonical_differ(item->old, item->new, apply_put_difference, &showing);
+            json_close(&json, ']');
+        }
+        json_close(&json, '}');
     }
-    json_close(&cli->out, ']');
-    json_put_number(&cli->out, "equal", counts->of[APPLY_EQUAL]);
-    json_put_number(&cli->out, "left", plan->left_count);
-    json_close(&cli->out, '}');
+    json_close(&json, ']');
+    json_put_number(&json, "equal", counts->of[APPLY_EQUAL]);
+    json_put_number(&json, "left", plan->left_count);
+    json_close(&json, '}');
+    screen_append_json(&cli->out, buffer_bytes(&json));
     buffer_append_text(&cli->out, "\n");
+    cli->out.failed |= buffer_failed(&json);
+    buffer_deinit(&json);
 }
 
 static void apply_show(struct apply_plan *plan, const struct apply_counts *counts)

@@ -189,7 +189,8 @@ static bool apply_on_entry(void *context, const struct files_entry *entry)
     struct apply_folder *folder = context;
     char *path;
 
-    if (entry->name[0] == '.' || !(entry->is_folder || apply_is_document(entry->name)))
+    if (entry->name[0] == '.' ||
+        !(entry->is_folder || (entry->is_file && apply_is_document(entry->name))))
         return true;
     if (asprintf(&path, "%s/%s", folder->path, entry->name) < 0)
         folder->has_failed = true;

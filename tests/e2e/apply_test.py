@@ -124,6 +124,7 @@ class Apply(ApplyCase):
         self.write(ALL.split("---\nkind: flow")[0], "first.yaml")
         self.write("paused: true\nkind: queue\nname: mail\nnote: >-\n  the mail server\n  moves\n", "queue.yaml")
         self.write("not YAML: [", "README.md")
+        os.mkfifo(os.path.join(self.folder, "pipe.yaml"))  # of which nobody writes the other end
         self.apply("--yes")
         self.assertEqual(self.state(), before)
         # also after a restart
@@ -150,6 +151,12 @@ class Apply(ApplyCase):
             "~ schedule report", "    payload.order: 41 -> 42",
             "~ schedule tick", '    labels.team: "checkout" -> "billing"',
             "0 to create, 6 to change, 0 to delete, 0 equal"])
+        shown = self.ask("apply", "-f", self.folder, "--dry-run", code=CHANGES)[0]
+        self.assertEqual((shown["owner"], shown["equal"], len(shown["changes"])), ("shop", 0, 6))
+        self.assertEqual(shown["changes"][1], {"act": "change", "kind": "named_target", "name": "billing", "fields": [
+            {"field": "auth.token", "old": "***", "new": "***"},
+            {"field": "url", "old": "http://127.0.0.1:9/v1", "new": "http://127.0.0.1:9/v2"}]})
+        self.assertEqual(shown["changes"][4]["fields"], [{"field": "payload.order", "old": 41, "new": 42}])
         self.assertEqual(self.state(), before)
         self.apply("--yes")
         self.apply("--dry-run")
