@@ -31,7 +31,7 @@ NOWHERE = "06h03ahh340000000400000000"
 
 # The values of parameters in paths, and the bodies of the operations that need one, by the name of each in the document.
 PARAMETERS = {"id": NOWHERE, "key": "k", "name": "q", "target": "http:%2F%2F127.0.0.1:9", "type": "gone", "file": "app.js",
-              "node": "1", "calendar": "holidays", "answer": f"{NOWHERE}-{'0' * 32}"}
+              "node": "1", "calendar": "holidays", "thing": "flow:q", "answer": f"{NOWHERE}-{'0' * 32}"}
 TIMER = {"after": "1h", "target": TARGET}
 BODIES = {
     "advanceClock": {"by": "1s"},
@@ -56,6 +56,7 @@ BODIES = {
     "putCalendar": ["2030-12-25"],
     "setFlow": {"concurrency": 1},
     "setNamedTarget": {"url": TARGET},
+    "setOwner": {"owner": "shop"},
     "rotateNamedTarget": {"signing": "whsec_" + "A" * 43 + "="},
 }
 
