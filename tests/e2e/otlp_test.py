@@ -195,6 +195,7 @@ class Spans(unittest.TestCase):
         self.assertEqual({link["spanId"] for span in self.collector.named("deliver") for link in span["links"]},
                          {created["spanId"]})
 
+    # proves: otlp-traces
     def test_queue(self):
         """A lease of a worker is a delivery, from the lease to the acknowledgement."""
         self.start()
@@ -204,6 +205,7 @@ class Spans(unittest.TestCase):
         receipt = leased[2]["items"][0]["receipt"]
         self.assertEqual(self.daemon.call("POST", "/v1/queues/work/ack", {"receipts": [receipt]})[0], 200)
         delivery = self.exported(3)["deliver"]
+        self.assertEqual(leased[2]["items"][0]["traceparent"], f"00-{delivery['traceId']}-{delivery['spanId']}-01")
         self.assertEqual((delivery["name"], delivery["kind"]), ("deliver work", 4))
         self.assertEqual(delivery["attributes"]["messaging.destination.name"], "work")
 

@@ -13,7 +13,7 @@ def plain(attributes):
 
 class Collector:
     """Listens on a free port. `answers` are (status, headers, body) for the next requests; then all are taken. While
-    `holds` is set, requests wait for their answer."""
+    `open` is not set, requests wait for their answer."""
 
     def __init__(self, answers=()):
         self.answers, self.requests, self.open = list(answers), [], threading.Event()
@@ -43,6 +43,7 @@ class Collector:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # a connection that a killed daemon has left
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 

@@ -20,7 +20,8 @@
 struct queues_item {
     struct queue_receipt receipt;
     uint32_t attempt;
-    struct timer *timer; /* a copy */
+    struct trace_parent trace; /* span of the lease; all 0 if spans are not exported */
+    struct timer *timer;       /* a copy */
 };
 
 /* A worker's call; it owns its receipts. */
@@ -85,6 +86,12 @@ static void queues_append_item(struct buffer *out, const struct queues_item *ite
     timer_id_put(out, "id", &timer->id);
     rfc3339_put(out, "due", timer->due);
     json_put_number(out, "attempt", item->attempt);
+    if (item->trace.span) {
+        char trace[TRACE_PARENT_SIZE + 1];
+
+        trace_parent_format(&item->trace, trace);
+        json_put_text(out, "traceparent", trace);
+    }
     struct backfill backfill;
     if (schedule_backfill(timer->texts.schedule, &backfill))
         json_put_string(out, "backfill", backfill.of);
@@ -176,6 +183,7 @@ static void queues_lease_keep(struct node_queue_request *request)
 
         item->receipt = lease->receipt;
         item->attempt = lease->delivery->attempt;
+        item->trace = lease->delivery->trace;
         item->timer = call_copy_timer(lease->delivery->timer);
         worker->is_short = worker->is_short || !item->timer;
         worker->item_count += item->timer != NULL;
