@@ -30,8 +30,10 @@ USER = "tickwheel"  # owns the database and is no superuser
 
 def programs():
     """The folder of the newest version that is installed, or that POSTGRES_BIN names; None if there is none."""
-    if os.environ.get("POSTGRES_BIN"):
-        return os.environ["POSTGRES_BIN"]
+    return os.environ.get("POSTGRES_BIN") or installed()
+
+
+def installed():
     versions = "/usr/lib/postgresql"
     found = sorted(os.listdir(versions), key=int) if os.path.isdir(versions) else []
     return os.path.join(versions, found[-1], "bin") if found else None
@@ -62,7 +64,10 @@ def give(path):
 
 
 def run(program, *arguments, seconds=120, **more):
-    done = subprocess.run([f"{programs()}/{program}", *arguments], capture_output=True, text=True,
+    path = os.path.join(programs(), program)
+    if not os.path.exists(path):  # a version without clients
+        path = os.path.join(installed(), program)
+    done = subprocess.run([path, *arguments], capture_output=True, text=True,
                           preexec_fn=leave_root, timeout=seconds, stdin=subprocess.DEVNULL, **more)
     if done.returncode:
         raise RuntimeError(f"{program} ended with {done.returncode}: {done.stderr}{done.stdout}")

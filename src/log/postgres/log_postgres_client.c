@@ -15,6 +15,7 @@ enum {
     BATCH_BYTES = 4 << 20, /* size from which no more appends join a statement */
     READ_BYTES = 1 << 20,  /* size from which no more records of one log are read at once */
     READ_BYTES_ALL = 16 << 20,
+    READ_MANY = 32, /* records of an answer from which the next read follows at once */
     ANCHOR_MS = 1000, /* interval of comparisons of the chains */
     AGAIN_MS = 100,   /* pause after a refused statement */
     IDLE_MS = 200,
@@ -300,7 +301,7 @@ static void log_postgres_take_answer(struct log_postgres_client *client,
 static void log_postgres_note(struct log_postgres_client *client, const char *cause)
 {
     pthread_mutex_lock(&client->lock);
-    snprintf(client->cause, sizeof(client->cause), "%s", cause);
+    snprintf(client->cause, sizeof(client->cause), "%.199s", cause);
     pthread_mutex_unlock(&client->lock);
 }
 
@@ -552,7 +553,7 @@ static void log_postgres_take_nothing(struct log_postgres *log,
     log->has_end = true;
 }
 
-/* Handles an answer of records. Returns whether there are any. */
+/* Handles an answer of records. Returns whether there may be many more. */
 static bool log_postgres_take_rows(struct log_postgres_client *client, const PGresult *result)
 {
     struct log_postgres_read *read = &client->read;
@@ -579,7 +580,7 @@ static bool log_postgres_take_rows(struct log_postgres_client *client, const PGr
         if (!list_is_empty(&log->records) || (log->has_end && !log->is_told))
             eventfd_write(log->event_fd, 1);
     }
-    return PQntuples(result) > 0;
+    return PQntuples(result) >= READ_MANY;
 }
 
 /* Compares the chains of the server with those that were read. A record that is missing while there

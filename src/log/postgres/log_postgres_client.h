@@ -25,7 +25,7 @@
 enum {
     LOG_POSTGRES_LANES = 3,
     LOG_POSTGRES_BATCH = 128,  /* appends of one statement, at most */
-    LOG_POSTGRES_POLL_MS = 20, /* pause between two reads that find nothing */
+    LOG_POSTGRES_POLL_MS = 30, /* pause between two reads that find little */
     LOG_POSTGRES_REASON_SIZE = 160,
 };
 
