@@ -586,7 +586,8 @@ static void replica_mend(struct replica *replica, struct instant now)
  * applied before they are read. */
 static void replica_trim(struct replica *replica, struct instant now)
 {
-    if (replica->trim != replica->log.trim) {
+    /* a trim that waits is not put off by sweeps that end more often than the delay */
+    if (replica->trim != replica->log.trim && (replica->is_trimmed || !replica->trim)) {
         replica->trim = replica->log.trim;
         replica->trim_at = instant_add_ms(now, replica->options.trim_delay_ms);
         replica->is_trimmed = false;

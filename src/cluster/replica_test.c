@@ -2,6 +2,7 @@
  * storages in memory, and a clock that the test sets; the simulation (tests/world) does
  * the rest. */
 #include "cluster/replica_copy.h"
+#include "cluster/replica_private.h"
 #include "store/storage_testing.h"
 
 #define CLUSTER  UINT64_C(7)
@@ -653,6 +654,31 @@ static void test_a_sweep_rests(void **state)
     assert_true(late.rest_ms_last <= 1);
 }
 
+/* Sweeps that end more often than the delay of a trim do not put it off. */
+static void test_trims_beside_many_sweeps(void **state)
+{
+    enum { COMMITS = 150, STEP_MS = 20, DELAY_MS = 500 };
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work works[COMMITS];
+    uint64_t begin = 0, trims = 0;
+
+    host->replica->options.trim_delay_ms = DELAY_MS;
+    for (size_t i = 0; i < COMMITS; i++) {
+        work_commit(&works[i], host, 1);
+        for (int k = 0; k < STEP_MS; k++) {
+            fixture->now = instant_add_ms(fixture->now, 1);
+            host_run(host, fixture->now);
+        }
+        trims += fixture->log.begin != begin;
+        begin = fixture->log.begin;
+    }
+    assert_true(host_stats(host).sweeps * DELAY_MS > COMMITS * STEP_MS); /* they are that often */
+    assert_true(trims >= 2);
+    for (size_t i = 0; i < COMMITS; i++)
+        timer_free(works[i].timer);
+}
+
 /* A log that lacks its first records, and does not begin with a sweep, was not trimmed: the
  * replica is broken. */
 static void test_cut_elsewhere(void **state)
@@ -976,6 +1002,7 @@ int main(void)
         TEST(test_cut_elsewhere),
         TEST(test_cut_at_its_end),
         TEST(test_cut_twice),
+        TEST(test_trims_beside_many_sweeps),
         TEST(test_cut_at_an_unfinished_sweep),
         TEST(test_a_sweep_rests),
         TEST(test_a_damaged_owner),
