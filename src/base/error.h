@@ -46,7 +46,7 @@
     X(DISK_FULL, "disk-full", "The disk is nearly full")                                    \
     X(IO, "io", "The storage failed")                                                       \
     X(UNREADABLE, "unreadable", "A part of the storage cannot be read")                     \
-    X(NO_BROKERS, "no-brokers", "The brokers of the cluster do not answer")                 \
+    X(NO_BROKERS, "no-brokers", "The servers of the cluster's log do not answer")           \
     X(IN_DOUBT, "in-doubt", "It is not known whether the change was made")                  \
     X(STOPPING, "stopping", "The server is stopping")
 

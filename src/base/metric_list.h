@@ -162,9 +162,9 @@
     X(CLUSTER_SWEEPS_FAILED, sweep_failures, COUNTER, "tickwheel_cluster_sweeps_failed_total", "", \
       1, "Sweeps that ended because the storage failed or has damage.")                            \
     X(CLUSTER_TRIMS, trims, COUNTER, "tickwheel_cluster_trims_total", "", 1,                       \
-      "Trims: times that the brokers deleted the records before a sweep.")                         \
+      "Trims: times that the log's servers deleted the records before a sweep.")                   \
     X(CLUSTER_TRIMS_FAILED, trim_failures, COUNTER, "tickwheel_cluster_trims_failed_total", "", 1, \
-      "Trims that the brokers refused; retried each minute.")                                      \
+      "Trims that the log's servers refused; retried each minute.")                                \
     X(CLUSTER_RESTARTS, restarts, COUNTER, "tickwheel_cluster_partitions_restarted_total", "", 1,  \
       "Copies emptied and rebuilt because the log no longer had their next record.")               \
     X(CLUSTER_COPIES, copies, COUNTER, "tickwheel_cluster_copies_total", "", 1,                    \

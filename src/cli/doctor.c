@@ -377,7 +377,9 @@ enum cli_exit doctor_run(struct cli *cli)
 {
     struct doctor doctor = {.cli = cli};
     struct listed_broker broker;
+    struct buffer log;
 
+    buffer_init(&log);
     doctor_read_settings(&doctor);
     doctor_check_clock(&doctor);
     doctor_check_tzdata(&doctor);
@@ -394,6 +396,11 @@ enum cli_exit doctor_run(struct cli *cli)
                                     .port = DOCTOR_KAFKA_PORT};
     if (broker.hosts.size)
         doctor_check_broker(&doctor, &broker);
+    buffer_printf(&log, "cluster_log=%s", doctor.config.cluster_log);
+    list = buffer_bytes(&log);
+    if (broker_list_next(&list, &broker))
+        doctor_check_broker(&doctor, &broker);
+    buffer_deinit(&log);
     buffer_deinit(&doctor.folder);
     return doctor.has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
 }

@@ -52,7 +52,8 @@ bool node_control_trouble(struct node *node, char *ret_reason, size_t size)
         break;
     }
     if (node_clock_is_wrong(&node->clock))
-        reason = "the clock of this node differs from that of the brokers by more than 500 ms";
+        reason =
+            "the clock of this node differs from that of the log's servers by more than 500 ms";
     if (reason)
         snprintf(ret_reason, size, "%s", reason);
     if (reason || node_brokers_trouble(node, ret_reason, size))

@@ -552,7 +552,8 @@ class Doctor(CommandLine):
         config = self.write("config", f"[storage]\ndata_folder = {self.data}\nconnections_max = 1\n"
                             "webhook_connections_max = 1\nbroker_connections = "
                             f"a=redis://:secret@127.0.0.1:{self.daemon.port}/0 b=nats://127.0.0.1:{self.daemon.port}\n"
-                            f"cluster_brokers = 127.0.0.1:{self.daemon.port}\n")
+                            f"cluster_brokers = 127.0.0.1:{self.daemon.port}\n"
+                            f"cluster_log = postgres://timers:secret@127.0.0.1:{self.daemon.port}/timers\n")
         found = self.doctor("--config", config)
         self.assertEqual({check: result for check, (result, _) in found.items() if check not in ("clock", "disk", "limits")},
                          {"config": "ok", "tzdata": "ok", "files": "ok", "daemon": "ok", "broker": "ok"})
@@ -565,6 +566,7 @@ class Doctor(CommandLine):
         self.assertRegex(shown, r"(?m)^ok    broker +a: accepts connections$")
         self.assertRegex(shown, r"(?m)^ok    broker +b: accepts connections$")
         self.assertRegex(shown, r"(?m)^ok    broker +cluster_brokers: accepts connections$")
+        self.assertRegex(shown, r"(?m)^ok    broker +cluster_log: accepts connections$")
         self.assertNotIn("secret", shown)
         self.assertFalse([name for name in os.listdir(self.data) if "probe" in name])
 

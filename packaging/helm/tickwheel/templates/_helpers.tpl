@@ -29,6 +29,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.cluster.enabled (not .Values.cluster.brokers) }}{{ fail "cluster.enabled needs cluster.brokers, the addresses of the Kafka brokers." }}{{ end }}
 {{- if and .Values.cluster.enabled (not .Values.cluster.existingSecret) }}{{ fail "cluster.enabled needs cluster.existingSecret, a Secret with the key secret." }}{{ end }}
 {{- range $name, $value := .Values.config }}
-{{- if has $name (list "data_folder" "listen_address" "listen_port" "tokens_file" "tls_certificate" "tls_key" "listen_unprotected" "cluster_brokers" "cluster_listen" "cluster_node_id" "cluster_secret" "cluster_secret_file" "partitions") }}{{ fail (printf "config.%s is set by the chart; remove it." $name) }}{{ end }}
+{{- if has $name (list "data_folder" "listen_address" "listen_port" "tokens_file" "tls_certificate" "tls_key" "listen_unprotected" "cluster_brokers" "cluster_log" "cluster_log_file" "cluster_listen" "cluster_node_id" "cluster_secret" "cluster_secret_file" "partitions") }}{{ fail (printf "config.%s is set by the chart; remove it." $name) }}{{ end }}
 {{- end }}
 {{- end }}
