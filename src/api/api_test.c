@@ -73,7 +73,7 @@ static void unknown_paths_and_methods(void **state)
     fixture_ask(fixture, "GET", "http://localhost/healthz", "", NOTHING, 200, NULL);
 }
 
-/* proves: healthz, readyz, openapi, root */
+/* proves: healthz, readyz, openapi */
 static void service_routes(void **state)
 {
     struct api_fixture *fixture = *state;
@@ -271,7 +271,7 @@ static void shares_memory_for_bodies(void **state)
 }
 
 /* Whatever the node says, in its refusal or its answer, is passed on with its Retry-After. */
-/* proves: too-many, internal, unavailable, io, no-brokers, in-doubt, pending_max (beyond) */
+/* proves: too-many, internal, unavailable, io, no-brokers, pending_max (beyond) */
 static void passes_on_what_the_node_says(void **state)
 {
     static const struct {

@@ -217,7 +217,7 @@ static void run(const struct calendar_change_row *row, struct zones *zones, bool
     calendars_board_deinit(&board);
 }
 
-/* proves: calendar-change, calendar-missing, cron-count */
+/* proves: calendar-change, cron-count */
 static void test_calendars_change(void **state)
 {
     struct zones *zones;

@@ -568,7 +568,7 @@ static void test_a_firing_does_not_wait_for_the_one_before(void **state)
 
 /* A backfill keeps its pace with several targets: its next firing waits for the parts of the one
  * before, also in the next engine, and each part has its mark. */
-/* proves: backfill-order, backfill-rate, backfill-mark, backfill-progress */
+/* proves: backfill-order, backfill-mark */
 static void test_a_backfill_waits_for_its_parts(void **state)
 {
     struct engine_fixture fixture;

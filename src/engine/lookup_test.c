@@ -573,7 +573,7 @@ static void test_tenants_sweep_in_turn(void **state)
 
 /* Goal: an event ends all that watch it, near and far, and nothing else. Method: more watchers than
  * one page of them holds, some far ahead, some that watch other events; then time goes past all. */
-/* proves: complete, complete-fire */
+/* proves: complete */
 static void test_an_event_completes_all_that_watch(void **state)
 {
     enum { COUNT = 1000 };

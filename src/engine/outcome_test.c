@@ -83,7 +83,7 @@ static void outcome_assert_skipped(const struct run *run, uint64_t first_ms, uin
     assert_true(bytes_equal(run->error, bytes_of(error)));
 }
 
-/* proves: runs, run-planned, run-started, run-outcome */
+/* proves: runs, run-planned, run-outcome */
 static void test_each_firing_is_a_run(void **state)
 {
     struct run runs[RUNS_MAX];

@@ -515,7 +515,7 @@ static uint64_t overlap_done(struct engine_fixture *fixture, const struct timer_
     return backfill.done;
 }
 
-/* proves: backfill-order, backfill-rate, backfill-progress, backfill-survives */
+/* proves: backfill-order, backfill-survives */
 static void test_a_backfill_keeps_its_pace(void **state)
 {
     struct engine_fixture fixture;

@@ -61,7 +61,7 @@ static void assert_shows(struct engine_fixture *fixture, const struct timer_id *
     fixture_carry_out(fixture);
 }
 
-/* proves: debounce, debounce-first, debounce-again */
+/* proves: debounce, debounce-first */
 static void test_each_call_moves_the_time(void **state)
 {
     struct engine_fixture fixture;

@@ -74,7 +74,7 @@ class Calendars(TokensCase):
         with self.assertRaises(Exception):
             harness.Daemon(self.path("data"), "--calendars", f"de={self.path('de.ics')}")
 
-    # proves: calendar-put, calendar-delete, calendar-list, calendar-tenants
+    # proves: calendar-put, calendar-tenants
     def test_calendars_of_a_tenant(self):
         days = ["2026-12-24/2027-01-01", {"date": "2099-05-01", "name": "Labour Day"}]
         made = self.ask(200, "PUT", "/v1/calendars/de", days)
@@ -101,7 +101,7 @@ class Calendars(TokensCase):
         self.ask(404, "DELETE", "/v1/calendars/de")
         self.assertEqual(self.ask(200, "GET", PREVIEW)["skipped"][0]["date"], "2026-12-25")
 
-    # proves: calendar-change, calendar-missing
+    # proves: calendar-change
     def test_a_changed_calendar_moves_firings(self):
         self.ask(200, "PUT", "/v1/calendars/ours", [])
         body = {"cron": "0 9 1 * *", "target": "queue:x", "except": ["calendar:ours"], "on_holiday": "next_workday", "count": 2}

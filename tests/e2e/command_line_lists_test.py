@@ -82,7 +82,7 @@ class Calendars(CommandLine):
     ICS = ("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:test\r\nBEGIN:VEVENT\r\nUID:a\r\nDTSTAMP:20260101T000000Z\r\n"
            "DTSTART;VALUE=DATE:20990501\r\nSUMMARY:May Day\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
 
-    # proves: calendar-put, calendar-list, calendar-delete
+    # proves: calendar-put
     def test_calendars_are_set_shown_and_removed(self):
         path = os.path.join(self.data, "days")
         with open(path, "w", encoding="utf-8") as file:

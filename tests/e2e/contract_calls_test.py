@@ -324,8 +324,7 @@ class ManyTest(daemon_case.DaemonCase):
         self.restart()
         self.assertEqual(self.call(200, "GET", "/v1/keys/n/timer")[1]["key"], "n")
 
-    # proves: complete-firing, bulk-cancel, bulk-reschedule, bulk-time, bulk-names, bulk-selection
-    # proves: bulk-firing, bulk-failures
+    # proves: complete-firing, bulk-cancel, bulk-reschedule, bulk-time, bulk-selection
     def test_bulk_tells_what_was_not_done_and_why(self):
         """Every way to say which, with timers in every state; what is found twice is done once."""
         labels, watch = {"team": "a"}, ["end"]
@@ -362,7 +361,7 @@ class ManyTest(daemon_case.DaemonCase):
             problem = self.call(422, "POST", path, {"ids": ["x"], **body})[1]
             self.assertEqual(problem["errors"][0]["pointer"], pointer)
 
-    # proves: complete, complete-fire
+    # proves: complete
     def test_an_event_ends_only_those_that_watch_by_then(self):
         one = self.create(watch=["a", "b"])
         self.assertEqual(self.call(200, "POST", "/v1/watch/b/complete", {})[1], {"cancelled": 1, "already_firing": 0})

@@ -115,7 +115,7 @@ class TimesTest(daemon_case.DaemonCase):
         self.assertEqual((self.arrivals_of(late), dropped["attempts"]), ([], 0))
         self.assertTrue(dropped["last_error"])
 
-    # proves: dst, preview, preview-schedule, preview-range, problem
+    # proves: dst, preview, preview-schedule, problem
     def test_preview(self):
         def preview(query):
             return self.call(200, "GET", f"/v1/schedule/preview?{query}")[1]["instants"]

@@ -88,7 +88,7 @@ class RunsTest(FiringCase):
         harness.wait_until(lambda: len(self.runs(timer)) >= count, 20, f"{count} runs of {timer['id']}")
         return self.runs(timer)
 
-    # proves: runs, run-planned, run-started, run-outcome
+    # proves: runs, run-planned, run-outcome
     def test_runs_are_what_the_receiver_saw(self):
         """Each firing is one run, the newest first; the times are those of the last attempt."""
         timer = self.create("/status/500", every="300ms", retry={"max_attempts": 2, "base": "1ms", "cap": "1ms"})

@@ -118,7 +118,7 @@ class NamedCase(unittest.TestCase):
 
 
 class NamedTargetsTest(NamedCase):
-    # proves: named-target, named-target-change, named-target-method
+    # proves: named-target, named-target-change
     def test_what_is_sent(self):
         """The path is appended, and the rest is the definition's; a change holds from the next attempt on."""
         fields, shown = self.define(method="PUT", headers={"X-Team": "a"}, auth={"kind": "bearer", "token": "t0ken"})
@@ -156,7 +156,7 @@ class NamedTargetsTest(NamedCase):
         self.define(422, auth={"kind": "bearer"})
         self.assertEqual(self.call(200, "GET", PATH)[1]["version"], 3)
 
-    # proves: named-target-unknown, named-target-removed
+    # proves: named-target-unknown
     def test_removed(self):
         """An unknown name is refused; attempts to a removed one fail and are repeated, and go on when it is back."""
         problem = self.create(expected=422)
@@ -553,7 +553,7 @@ class TenantsTest(TokensCase):
 
 
 class MaskTest(TokensCase):
-    # proves: sensitive-headers, sensitive-headers-more, sensitive-headers-back
+    # proves: sensitive-headers, sensitive-headers-more
     def test_sensitive_headers(self):
         """They are sent, and shown to scope payload alone: by every call that shows timers."""
         self.token("all", "shop", "schedule,read,payload")

@@ -164,7 +164,7 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(self.call(200, "POST", "/v1/watch/batch/complete", {})[1],
                          {"cancelled": watching, "already_firing": 0})
 
-    # proves: complete, complete-fire
+    # proves: complete
     def test_an_event_fires_or_cancels_all_that_watch(self):
         with harness.Receiver() as receiver:
             timers = [self.create(target=receiver.url("/ok"), watch=["order:1", f"item:{i}"])
@@ -243,7 +243,7 @@ class NamesTest(unittest.TestCase):
                 self.assertGreaterEqual(arrival.at_us, arrival.due_ms * 1000)
             harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_pending") == 0, 20, "none left")
 
-    # proves: bulk-cancel, bulk-reschedule, bulk-names, bulk-selection, bulk-failures
+    # proves: bulk-cancel, bulk-reschedule, bulk-selection
     def test_many_are_cancelled_and_rescheduled(self):
         timers = [self.create(key=f"k{i}", labels={"team": f"t{i % 3}", "all": "yes"}, watch=["done"])
                   for i in range(60)]

@@ -37,7 +37,7 @@ class Owners(TokensCase):
         post(["{}"], who="reader", expected=403)
         self.assertEqual(self.daemon.call("GET", "/v1/keys/a/timer", None, bearer(self.tokens["all"]))[0], 404)
 
-    # proves: owner-set, owner-taken, owner-list, owner-remove, owner-fingerprint (at), owner-fingerprint (beyond)
+    # proves: owner-set, owner-fingerprint (at), owner-fingerprint (beyond)
     def test_owners(self):
         def ask(expected, method, thing="", body=None, who="deploy"):
             status, _, answer = self.daemon.call(method, "/v1/owners" + (thing and "/" + thing), body, bearer(self.tokens[who]))

@@ -70,7 +70,7 @@ class RecurrenceTest(unittest.TestCase):
     def preview(self, query):
         return self.daemon.call("GET", f"/v1/schedule/preview?{query}")
 
-    # proves: preview, preview-schedule, preview-range
+    # proves: preview, preview-schedule
     def test_preview_says_when(self):
         status, _, answer = self.preview("cron=30+2+*+*+*&timezone=Europe/Berlin&after=2026-03-27T12:00:00Z&n=3")
         self.assertEqual((status, answer["instants"]), (200, [

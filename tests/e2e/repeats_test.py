@@ -58,7 +58,7 @@ class BackfillTest(daemon_case.DaemonCase):
     def backfill(self, timer, expected=201, **fields):
         return self.call(expected, "POST", f"/v1/timers/{timer['id']}/backfill", fields)[1]
 
-    # proves: backfill, backfill-order, backfill-rate, backfill-progress, backfill-mark
+    # proves: backfill, backfill-order, backfill-mark
     def test_each_instant_fires_once_in_order(self):
         recorder = Recorder()
         self.addCleanup(recorder.close)
@@ -214,7 +214,7 @@ class DebounceTest(daemon_case.DaemonCase):
         body = {"target": self.receiver.url(), "debounce": {"for": "2s", "at_most": "1h"}, **fields}
         return self.call(expected, "PUT", "/v1/keys/cart/timer", body, headers)[1]
 
-    # proves: debounce, debounce-first, debounce-again, debounce-if-match
+    # proves: debounce, debounce-first, debounce-if-match
     def test_calls_move_the_time(self):
         first = self.put(201, payload=1)
         self.assertEqual(first["debounce"], {"for": "2s", "at_most": "1h", "first": first["created"]})

@@ -95,7 +95,7 @@ static void test_shown(void **state)
     assert_shown(&timer, expected);
 }
 
-/* proves: runs, run-planned, run-started, run-outcome */
+/* proves: runs, run-planned, run-outcome */
 static void test_runs_shown(void **state)
 {
     const struct run done = {.planned = NOW,
