@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BIT(name) (UINT64_C(1) << ERROR_##name)
 /* ---- what the parts say ---- */
@@ -292,16 +293,59 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
 
 /* ---- the overview ---- */
 
+/* True if two rows name the same section of the documents. */
+static bool document_share_section(const struct route *a, const struct route *b)
+{
+    return a->docs.section && b->docs.section && strcmp(a->docs.section, b->docs.section) == 0;
+}
+
+/* Appends a link whose text is the section's own name, or else that of its page. */
+static void document_append_section(const char *section, struct buffer *out)
+{
+    const char *name = strrchr(section, '#');
+
+    name = name ? name + 1 : section;
+    buffer_append_text(out, "[");
+    for (const char *c = name; *c && *c != '.'; c++)
+        buffer_append(out, *c == '-' ? " " : c, 1);
+    buffer_printf(out, "](%s): ", section);
+}
+
+/* Appends the calls of the section of `routes[first]`. The scope follows the last of neighbours
+ * that need the same one. */
+static void document_append_calls(const struct route *routes, size_t count, size_t first,
+                                  struct buffer *out)
+{
+    const char *scope = access_need_word(routes[first].need);
+
+    buffer_printf(out, "`%s %s`", routes[first].method, routes[first].path);
+    for (size_t i = first + 1; i < count; i++) {
+        if (!document_share_section(&routes[i], &routes[first]))
+            continue;
+        const char *next = access_need_word(routes[i].need);
+        if (*scope && strcmp(next, scope) != 0)
+            buffer_printf(out, " (%s)", scope);
+        buffer_printf(out, ", `%s %s`", routes[i].method, routes[i].path);
+        scope = next;
+    }
+    if (*scope)
+        buffer_printf(out, " (%s)", scope);
+}
+
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct route *route = &routes[i];
-        const char *section = route->docs.section;
+        const char *section = routes[i].docs.section;
+        size_t first = 0;
 
-        buffer_printf(out, "- %s`%s %s`", section ? "[" : "", route->method, route->path);
+        while (first < i && !document_share_section(&routes[first], &routes[i]))
+            first++;
+        if (first < i)
+            continue;
+        buffer_append_text(out, "- ");
         if (section)
-            buffer_printf(out, "](%s)", section);
-        const char *scope = access_need_word(route->need);
-        buffer_printf(out, *scope ? ": %s (%s)\n" : ": %s\n", route->docs.summary, scope);
+            document_append_section(section, out);
+        document_append_calls(routes, count, i, out);
+        buffer_printf(out, section ? "\n" : ": %s\n", routes[i].docs.summary);
     }
 }

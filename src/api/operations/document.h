@@ -33,7 +33,7 @@ struct bytes document_member(struct bytes object, struct bytes name);
  * those that a field may refer to. */
 void document_append_fields(struct bytes schema, struct bytes schemas, struct buffer *out);
 
-/* Appends the overview, a list in Markdown. */
+/* Appends the overview, a list in Markdown with an entry for each section of the documents. */
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out);
 
 /* src/api/operations/openapi_parts.json, built into the program. */

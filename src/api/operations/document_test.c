@@ -247,22 +247,28 @@ static void refusals_follow_from_scope_and_body(void **state)
     assert_false(document_refusals(&read) & UINT64_C(1) << ERROR_TOO_LARGE);
 }
 
-static void overview_has_a_row_for_each_route(void **state)
+static void overview_has_a_row_for_each_section(void **state)
 {
     static const struct route rows[] = {
         {"PUT", "/a/{id}", ACCESS_READ, "a",
-         .docs = {"putA", "a", "Put it", .section = "#a", .answers = {{200, ""}, {201, ""}},
+         .docs = {"putA", "a", "Put it", .section = "#a-b", .answers = {{200, ""}, {201, ""}},
                   .refusals = UINT64_C(1) << ERROR_GONE | UINT64_C(1) << ERROR_INVALID}},
         {"GET", "/b", ACCESS_OPEN, "b", .docs = {"getB", "b", "Get it", .answers = {{200, ""}}}},
+        {"GET", "/c", ACCESS_READ, "c", .docs = {"getC", "c", "Get C", .section = "#a-b"}},
+        {"POST", "/c", ACCESS_ADMIN, "d", .docs = {"postC", "c", "Post C", .section = "#a-b"}},
+        {"GET", "/d", ACCESS_OPEN, "e", .docs = {"getD", "d", "Get D", .section = "#a-b"}},
+        {"GET", "/e", ACCESS_OPEN, "f", .docs = {"getE", "e", "Get E", .section = "page.md"}},
     };
 
     (void)state;
     struct buffer text;
     buffer_init(&text);
-    document_format_overview(rows, 2, &text);
+    document_format_overview(rows, sizeof rows / sizeof *rows, &text);
     buffer_append(&text, "", 1);
-    assert_string_equal(text.data, "- [`PUT /a/{id}`](#a): Put it (read)\n"
-                                   "- `GET /b`: Get it\n");
+    assert_string_equal(
+        text.data, "- [a b](#a-b): `PUT /a/{id}`, `GET /c` (read), `POST /c` (admin), `GET /d`\n"
+                   "- `GET /b`: Get it\n"
+                   "- [page](page.md): `GET /e`\n");
     buffer_deinit(&text);
 }
 
@@ -294,7 +300,7 @@ int main(void)
         cmocka_unit_test(every_route_is_documented),
         cmocka_unit_test(every_part_belongs_to_a_route),
         cmocka_unit_test(refusals_follow_from_scope_and_body),
-        cmocka_unit_test(overview_has_a_row_for_each_route),
+        cmocka_unit_test(overview_has_a_row_for_each_section),
         cmocka_unit_test(docs_have_a_row_for_each_field_of_a_request),
     };
 
