@@ -262,8 +262,8 @@ static void order_model_crash(struct order_model *model)
     model->fails_commits = false;
     order_model_advance(model, 2 * model->options.storage_retry_ms);
     for (size_t i = 0; i < model->count; i++) {
-        if (model->items[i].delivery)
-            model->items[i].delivery = NULL; /* the engine frees none of them */
+        free(model->items[i].delivery);
+        model->items[i].delivery = NULL;
         model->items[i].paused_until = (struct wall){0};
     }
     engine_destroy(model->engine);
