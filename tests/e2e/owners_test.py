@@ -61,7 +61,9 @@ class Owners(TokensCase):
                               ("#/owner", {"owner": "a" * 65}), ("#/owner", {"owner": 1}), ("#/x", {"owner": "web", "x": 1}),
                               ("#/fingerprint", {"owner": "web", "fingerprint": "a" * 129}),
                               ("#/fingerprint", {"owner": "web", "fingerprint": "a b"}),
-                              ("#/applied", {"owner": "web", "applied": -1}), ("#/take_over", {"owner": "web", "take_over": 1})):
+                              ("#/applied", {"owner": "web", "applied": -1}), ("#/applied", {"owner": "web", "applied": {}}),
+                              ("#/applied", {"owner": "web", "applied": "1"}), ("#/applied", {"owner": "web", "applied": 1.5}),
+                              ("#/fingerprint", {"owner": "web", "fingerprint": []}), ("#/owner", {"owner": "web\u0000"}), ("#/take_over", {"owner": "web", "take_over": 1})):
             self.assertEqual(ask(422, "PUT", "flow:a", body)["errors"][0]["pointer"], pointer)
         ask(200, "PUT", "flow:" + "a" * 64, {"owner": "a" * 64, "fingerprint": "a" * 128})
         ask(200, "DELETE", "flow:a")

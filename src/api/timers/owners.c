@@ -212,8 +212,9 @@ static enum error_code owners_check(const struct bytes values[OWNERS_MEMBERS],
         return problem_set(ret_problem, ERROR_INVALID, "#/fingerprint",
                            "It must be a string of up to %d visible characters",
                            OWNERS_FINGERPRINT_SIZE_MAX);
-    if (values[OWNERS_APPLIED].data &&
-        json_number_u64(values[OWNERS_APPLIED], &applied) != JSON_U64_OK)
+    const struct bytes number = values[OWNERS_APPLIED];
+    if (number.data && (number.data[0] < '0' || number.data[0] > '9' ||
+                        json_number_u64(number, &applied) != JSON_U64_OK))
         return problem_set(ret_problem, ERROR_INVALID, "#/applied", "It must be a whole number");
     if (values[OWNERS_TAKE_OVER].data && !bytes_equal(values[OWNERS_TAKE_OVER], BYTES("true")) &&
         !bytes_equal(values[OWNERS_TAKE_OVER], BYTES("false")))
