@@ -15,7 +15,7 @@ enum {
     BATCH_BYTES = 4 << 20, /* size from which no more appends join a statement */
     READ_BYTES = 1 << 20,  /* size from which no more records of one log are read at once */
     READ_BYTES_ALL = 16 << 20,
-    READ_MANY = 32, /* records of an answer from which the next read follows at once */
+    READ_ROWS = 256,  /* of one log; read_format has it too */
     ANCHOR_MS = 1000, /* interval of comparisons of the chains */
     AGAIN_MS = 100,   /* pause after a refused statement */
     IDLE_MS = 200,
@@ -446,8 +446,10 @@ static void log_postgres_choose_read(struct log_postgres_client *client)
 static bool log_postgres_send_read(struct log_postgres_client *client)
 {
     struct log_postgres_read *read = &client->read;
-    uint64_t bytes = READ_BYTES_ALL / (read->count > 0 ? read->count : 1);
+    const uint64_t share = READ_BYTES_ALL / (read->count > 0 ? read->count : 1);
     char room[8];
+
+    read->bytes_max = share < READ_BYTES ? share : READ_BYTES;
 
     postgres_array_begin(&client->numbers[0], POSTGRES_INT8, read->count);
     postgres_array_begin(&client->numbers[1], POSTGRES_INT8, read->count);
@@ -460,7 +462,7 @@ static bool log_postgres_send_read(struct log_postgres_client *client)
     const struct postgres_value values[] = {
         postgres_array_value(&client->numbers[0], POSTGRES_INT8),
         postgres_array_value(&client->numbers[1], POSTGRES_INT8),
-        postgres_u64(bytes < READ_BYTES ? bytes : READ_BYTES, room),
+        postgres_u64(read->bytes_max, room),
     };
     const struct postgres_query query = {.sql = read->is_anchor ? client->anchor_sql
                                                                 : client->read_sql,
@@ -553,10 +555,11 @@ static void log_postgres_take_nothing(struct log_postgres *log,
     log->has_end = true;
 }
 
-/* Handles an answer of records. Returns whether there may be many more. */
+/* Handles an answer of records. Returns whether there may be more. */
 static bool log_postgres_take_rows(struct log_postgres_client *client, const PGresult *result)
 {
     struct log_postgres_read *read = &client->read;
+    bool has_more = false;
     size_t i = 0;
 
     for (int row = 0; row < PQntuples(result); row++) {
@@ -566,21 +569,29 @@ static bool log_postgres_take_rows(struct log_postgres_client *client, const PGr
             if (log_postgres_row(read->logs[i].partition) == partition)
                 break;
         struct log_postgres *log = log_postgres_find(client, &read->logs[i]);
-        read->logs[i].is_found = true;
+        read->logs[i].rows++;
+        read->logs[i].end = postgres_result_u64(result, row, 1) + 1;
+        read->logs[i].bytes += postgres_result_bytes(result, row, 3).size;
         if (log)
             log_postgres_take_row(log, result, row);
     }
     for (size_t k = 0; k < read->count; k++) {
-        struct log_postgres *log = log_postgres_find(client, &read->logs[k]);
+        const struct log_postgres_asked *asked = &read->logs[k];
+        const bool is_cut = asked->rows == READ_ROWS || asked->bytes >= read->bytes_max;
+        struct log_postgres *log = log_postgres_find(client, asked);
 
+        has_more |= is_cut;
         if (!log)
             continue;
-        if (!read->logs[k].is_found)
-            log_postgres_take_nothing(log, &read->logs[k]);
+        if (asked->rows == 0)
+            log_postgres_take_nothing(log, asked);
+        else if (!is_cut && log->is_placed &&
+                 log->next >= asked->end) /* that was all, when the server answered */
+            log->has_end = true;
         if (!list_is_empty(&log->records) || (log->has_end && !log->is_told))
             eventfd_write(log->event_fd, 1);
     }
-    return PQntuples(result) >= READ_MANY;
+    return has_more;
 }
 
 /* Compares the chains of the server with those that were read. A record that is missing while there

@@ -118,9 +118,12 @@ struct log_postgres_client {
             uint32_t partition;
             unsigned follow_id;
             uint64_t next, chain; /* chain: of the record before, for an anchor */
-            bool is_found;        /* the answer had a row of it */
+            uint64_t end;         /* place after the last record of the answer */
+            size_t rows;          /* of the answer */
+            uint64_t bytes;       /* of their bodies */
         } * logs;
         size_t count, capacity;
+        uint64_t bytes_max; /* of a log, after which the answer has no more of it */
         bool is_sent, is_anchor;
         unsigned generation;
     } read;
