@@ -1,4 +1,5 @@
 /* settings_check.c - what tickwheeld checks in its settings before it starts. */
+#include "source_log.h"
 #include "steps.h"
 
 #include "api/core/site.h"
@@ -7,7 +8,6 @@
 #include "delivery/signatures.h"
 #include "delivery/token_issuer.h"
 #include "node/node.h"
-#include "source/source.h"
 
 static enum error_code settings_check_access(const struct config *config, struct error *ret_error)
 {
@@ -69,13 +69,9 @@ enum error_code settings_check(const struct config *config, struct error *ret_er
                                   broker_backends, &cause);
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
-    code = sources_check_settings(config->sources, &cause);
-    if (code)
-        return error_set(ret_error, code, "sources: %s", cause.text);
-    if (*config->sources && *config->cluster_brokers)
-        return error_set(ret_error, ERROR_INVALID,
-                         "sources: a node of a cluster cannot read any yet");
-    code = site_check_settings(config, ret_error);
+    code = source_log_check(config, ret_error);
+    if (!code)
+        code = site_check_settings(config, ret_error);
     if (!code)
         code = clock_check(config, ret_error);
     if (!code)

@@ -1,8 +1,8 @@
 /* source_log.c - starts sources, and logs how they stand; see source_log.h. */
 #include "source_log.h"
 
-static enum error_code source_log_check_target(void *node, struct bytes tenant, struct bytes text,
-                                               const struct target *target, struct error *ret_error)
+enum error_code source_log_check_target(void *node, struct bytes tenant, struct bytes text,
+                                        const struct target *target, struct error *ret_error)
 {
     return node_check_target(node, tenant, text, target, ret_error);
 }
@@ -12,35 +12,45 @@ static void source_log_get_limits(void *api, struct bytes tenant, struct tenant_
     api_tenant_limits(api, tenant, limits);
 }
 
-enum error_code source_log_start(const struct config *config, struct metrics *metrics,
-                                 struct node *node, struct api *api, struct sources **ret_sources,
-                                 struct error *ret_error)
+enum error_code source_log_check(const struct config *config, struct error *ret_error)
 {
-    const struct sources_options options = {.config = config,
-                                            .metrics = metrics,
-                                            .rows = {.node = node,
-                                                     .config = config,
-                                                     .target_check = source_log_check_target,
-                                                     .target_context = node,
+    struct error cause;
+    const enum error_code code = sources_check_settings(config->sources, &cause);
+
+    if (code)
+        return error_set(ret_error, code, "sources: %s", cause.text);
+    if (*config->sources && (*config->cluster_brokers || *config->cluster_log))
+        return error_set(ret_error, ERROR_INVALID, "sources: a node of a cluster reads none yet");
+    return ERROR_NONE;
+}
+
+enum error_code source_log_start(struct source_log *log, const struct api_options *options,
+                                 struct api *api, struct error *ret_error)
+{
+    const struct sources_options sources = {.config = options->config,
+                                            .metrics = options->metrics,
+                                            .rows = {.node = options->node,
+                                                     .config = options->config,
+                                                     .target_check = options->target_check,
+                                                     .target_context = options->target_context,
                                                      .tenant_limits = source_log_get_limits,
                                                      .limits_context = api}};
 
-    return sources_start(&options, ret_sources, ret_error);
+    return sources_start(&sources, &log->sources, ret_error);
 }
 
-void source_log_write(const struct event_log *log, struct sources *sources,
-                      struct source_log *logged)
+void source_log_write(struct source_log *log, const struct event_log *to)
 {
     struct source_status status;
 
-    for (size_t i = 0; source_get_status(sources, i, &status); i++) {
-        struct source_logged *before = &logged->of[i];
+    for (size_t i = 0; source_get_status(log->sources, i, &status); i++) {
+        struct source_logged *before = &log->of[i];
         struct event_log_line line;
 
         if (status.is_reading && before->reads != status.reads)
-            event_log_begin(&line, log, EVENT_LOG_INFO, "source_read");
-        else if (!status.is_reading && *status.cause && !before->is_still && status.tries)
-            event_log_begin(&line, log, EVENT_LOG_WARN, "source_still");
+            event_log_begin(&line, to, EVENT_LOG_INFO, "source_read");
+        else if (!status.is_reading && !before->is_still && status.tries)
+            event_log_begin(&line, to, EVENT_LOG_WARN, "source_still");
         else
             continue;
         *before = (struct source_logged){status.reads, !status.is_reading};

@@ -11,21 +11,27 @@
 #include "ops/event_log.h"
 #include "source/source.h"
 
-/* What was logged last. All zero at first. */
+/* All zero at first. */
 struct source_log {
-    struct source_logged {
+    struct sources *sources; /* sources_stop ends them */
+    struct source_logged {   /* what was logged last */
         uint64_t reads;
         bool is_still;
     } of[SOURCES_MAX];
 };
 
-/* Starts the sources of the settings with the limits of the API's tenants. sources_stop ends
- * them. */
-enum error_code source_log_start(const struct config *config, struct metrics *metrics,
-                                 struct node *node, struct api *api, struct sources **ret_sources,
-                                 struct error *ret_error);
+/* Checks the setting. */
+enum error_code source_log_check(const struct config *config, struct error *ret_error);
 
-void source_log_write(const struct event_log *log, struct sources *sources,
-                      struct source_log *logged);
+/* Starts the sources for the node of these options, with the limits of the API's tenants. */
+enum error_code source_log_start(struct source_log *log, const struct api_options *options,
+                                 struct api *api, struct error *ret_error);
+
+/* Logs what changed since the last call. */
+void source_log_write(struct source_log *log, const struct event_log *to);
+
+/* Checks a target for API and sources, whose context is the node. */
+enum error_code source_log_check_target(void *node, struct bytes tenant, struct bytes text,
+                                        const struct target *target, struct error *ret_error);
 
 #endif

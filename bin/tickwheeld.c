@@ -56,7 +56,7 @@ struct service {
     struct node *node;
     struct api *api;
     struct first_key first_key;
-    struct sources *sources;
+    struct source_log source_log;
     bool has_auto_number; /* cluster_node_id is auto */
 };
 
@@ -531,9 +531,8 @@ static uint64_t look_at_backups(const struct service *service)
     return pause_ms;
 }
 
-/* Waits for a signal or news of the service. Broker connections report no news, so with them it
- * waits for at most `pause_ms`. Without them it waits for `pause_ms_max`, if nothing is to be done
- * before. */
+/* Waits for a signal or news of the service, for `pause_ms_max`. Brokers and sources report no
+ * news, so with them it waits for at most `pause_ms`. */
 static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pause_ms_max)
 {
     const uint64_t rest_ms = pause_ms < NEWS_PAUSE_MS ? pause_ms : NEWS_PAUSE_MS;
@@ -542,7 +541,8 @@ static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pa
 
     if (signal || pause_ms <= NEWS_PAUSE_MS)
         return signal;
-    if (pause_ms == RUNNING_POLL_MS && !node_broker_status(service->node, 0, &status))
+    if (pause_ms == RUNNING_POLL_MS && !*service->config->sources &&
+        !node_broker_status(service->node, 0, &status))
         pause_ms = pause_ms_max;
     return signals_wait(&service->signals, node_news_fd(service->node), pause_ms);
 }
@@ -563,7 +563,6 @@ static int run_until_signal(struct service *service, struct instant started)
     bool was_ready = false, has_started = false, has_key = false;
     char reason_logged[sizeof(((struct node_health *)NULL)->reason)] = "recovering";
     struct broker_logged logged[BROKERS_MAX] = {{0}};
-    struct source_log sources_logged = {{{0}}};
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0, missed_logged = 0;
     struct dropped_logged deliveries_logged = {0}, spans_logged = {0};
@@ -590,7 +589,7 @@ static int run_until_signal(struct service *service, struct instant started)
         was_ready = health.is_ready;
         has_started |= starts;
         log_brokers(service, logged);
-        source_log_write(&service->log, service->sources, &sources_logged);
+        source_log_write(&service->source_log, &service->log);
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
         struct error cause;
@@ -642,19 +641,13 @@ static void log_stop(const struct service *service, const char *event, const cha
     event_log_end(&line);
 }
 
-static enum error_code check_target(void *node, struct bytes tenant, struct bytes text,
-                                    const struct target *target, struct error *ret_error)
-{
-    return node_check_target(node, tenant, text, target, ret_error);
-}
-
 static int serve(struct service *service, bool wants_banner, struct instant started)
 {
     struct api_options options = {
         .config = service->config,
         .metrics = service->metrics,
         .node = service->node,
-        .target_check = check_target,
+        .target_check = source_log_check_target,
         .target_context = service->node,
     };
     struct error error = {.text = ""};
@@ -676,19 +669,17 @@ static int serve(struct service *service, bool wants_banner, struct instant star
     log_started(service, address);
     if (wants_banner)
         print_banner(service, address);
-    code = source_log_start(service->config, service->metrics, service->node, service->api,
-                            &service->sources, &error);
+    code = source_log_start(&service->source_log, &options, service->api, &error);
     int signal = code ? 0 : run_until_signal(service, started);
     notify_send(&service->notify, "STOPPING=1");
-    sources_stop(service->sources);
+    sources_stop(service->source_log.sources);
     node_refresh_metrics(service->node);
     log_stop(service, "stopping", "signal", signal == SIGINT ? "SIGINT" : "SIGTERM");
     api_stop(service->api);
     return code ? fail(service, "start_failed", &error) : EXIT_CLEAN;
 }
 
-/* Starts the node. In a cluster, also starts passing requests to other nodes and accepting
- * theirs. */
+/* Starts the node, and in a cluster the passing of requests to and from other nodes. */
 static enum error_code open_node(struct service *service, struct error *ret_error)
 {
     const struct config *config = service->config;
