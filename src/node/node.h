@@ -454,6 +454,12 @@ void node_set_refusals(struct node *node, const struct node_refusals *refusals);
 /* maximum of rows of one tenant's queues in metrics_waiting.queues */
 #define NODE_QUEUE_ROWS_MAX 64
 
+#define NODE_SOURCE_TROUBLE_SIZE 160
+
+/* Sets what the health tells of sources of timers that are not read; empty for nothing. Anyone may
+ * see it. */
+void node_set_source_trouble(struct node *node, const char *text);
+
 /* Returns the waiting timers by queue and by tenant. */
 void node_waiting(struct node *node, struct metrics_waiting *ret_waiting);
 

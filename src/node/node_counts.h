@@ -23,9 +23,10 @@ struct node_counts {
     _Atomic uint64_t placed;    /* number of timers placed by node_partition_next */
     atomic_uint next_partition; /* next partition for timers that no shard keeps */
     atomic_uint gathers; /* number of leases sent to other nodes; rotates the first node to ask */
-    pthread_mutex_t refusals_lock; /* guards `refusals` */
-    struct node_refusals refusals; /* all 0 if refusals are not counted */
-    struct tenant_pot inflight;    /* timers in unanswered requests, shared among tenants */
+    pthread_mutex_t refusals_lock;                 /* guards `refusals` and `source_trouble` */
+    struct node_refusals refusals;                 /* all 0 if refusals are not counted */
+    char source_trouble[NODE_SOURCE_TROUBLE_SIZE]; /* node_set_source_trouble */
+    struct tenant_pot inflight; /* timers in unanswered requests, shared among tenants */
 };
 
 void node_counts_init(struct node_counts *counts, const struct config *config);

@@ -214,6 +214,11 @@ void node_health(struct node *node, struct node_health *ret_health)
     node_tell_missing_names(node, ret_health->detail, sizeof(ret_health->detail));
     if (!*ret_health->detail)
         backup_tell_trouble(&node->backups, ret_health->detail, sizeof(ret_health->detail));
+    if (!*ret_health->detail) {
+        pthread_mutex_lock(&node->counts.refusals_lock);
+        snprintf(ret_health->detail, sizeof(ret_health->detail), "%s", node->counts.source_trouble);
+        pthread_mutex_unlock(&node->counts.refusals_lock);
+    }
     if (atomic_load(&node->holds.is_maintained)) {
         const size_t size = strlen(ret_health->detail);
 

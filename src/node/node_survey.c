@@ -140,6 +140,15 @@ static void survey_tell_stats(struct node *node, struct survey *survey)
     stats_read(node->metrics, survey->numbers);
 }
 
+void node_set_source_trouble(struct node *node, const char *text)
+{
+    struct node_counts *counts = &node->counts;
+
+    pthread_mutex_lock(&counts->refusals_lock);
+    snprintf(counts->source_trouble, sizeof(counts->source_trouble), "%s", text);
+    pthread_mutex_unlock(&counts->refusals_lock);
+}
+
 void node_set_refusals(struct node *node, const struct node_refusals *refusals)
 {
     pthread_mutex_lock(&node->counts.refusals_lock);

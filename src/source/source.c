@@ -242,19 +242,26 @@ const struct config *source_config(const struct source_thread *source)
     return source->sources->options.config;
 }
 
-/* Shows how many sources stand still, and the highest age. The caller holds the lock. */
+/* Shows how many sources stand still, the first of them, and the highest age. The caller holds the
+ * lock. The cause may name hosts and users, which are for the log alone. */
 static void sources_show(struct sources *sources)
 {
     struct metrics *metrics = sources->options.metrics;
+    char trouble[NODE_SOURCE_TROUBLE_SIZE] = "";
     uint64_t still = 0, age_ms = 0;
 
     for (size_t i = 0; i < sources->count; i++) {
-        still += !sources->all[i].status.is_reading;
+        const struct source_status *status = &sources->all[i].status;
+
+        if (!status->is_reading && status->tries && still++ == 0)
+            snprintf(trouble, sizeof(trouble),
+                     "source %s is not read: source_still of the log says why", status->name);
         if (sources->all[i].age_ms > age_ms)
             age_ms = sources->all[i].age_ms;
     }
     metrics_set(metrics, METRIC_SOURCES_STILL, still);
     metrics_set(metrics, METRIC_SOURCE_AGE_MS, age_ms);
+    node_set_source_trouble(sources->options.rows.node, trouble);
 }
 
 void source_tell(struct source_thread *source, const char *cause)

@@ -127,6 +127,10 @@ class Outbox(OutboxCase):
         self.await_empty(self.server)
         self.assertEqual(self.timers(second), [])
         self.assertEqual(second.metric("tickwheel_sources_still"), 1)
+        self.assertIn("source shop is not read", second.call("GET", "/readyz")[2]["detail"])
+        doctor = subprocess.run([harness.find("tickwheel"), "doctor", "--url", f"http://127.0.0.1:{second.port}"],
+                                capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("source shop is not read", doctor.stdout + doctor.stderr)
 
     def test_no_room_makes_rows_wait(self):
         daemon = harness.Daemon(self.data, "--pending-max", "5",
