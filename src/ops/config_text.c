@@ -120,14 +120,28 @@ void config_format_help(struct buffer *buffer)
     }
 }
 
-/* Appends the text with bars escaped, because a bar ends a cell of the table. */
-static void config_text_append_cell(struct buffer *buffer, const char *text)
+/* Appends the default and the limits in parentheses. They are left out where there is no default
+ * and the text may have PLAIN_BYTES bytes, as most texts may. */
+static void config_text_append_values(struct buffer *buffer, const struct config_row *row)
 {
-    for (; *text; text++) {
-        if (*text == '|')
-            buffer_append_text(buffer, "\\");
-        buffer_append(buffer, text, 1);
+    enum { PLAIN_BYTES = 4000 };
+    bool is_text = row->type == CONFIG_TYPE_TEXT || row->type == CONFIG_TYPE_LIST ||
+                   row->type == CONFIG_TYPE_SECRET;
+    bool is_plain = is_text && row->max == PLAIN_BYTES;
+
+    if (is_plain && !*row->preset)
+        return;
+    buffer_append_text(buffer, " (");
+    if (*row->preset) {
+        buffer_append_text(buffer, "`");
+        config_row_format_default(row, buffer);
+        buffer_append_text(buffer, is_plain ? "`" : "`; ");
     }
+    if (is_text && !is_plain)
+        buffer_printf(buffer, "%llu bytes", (unsigned long long)row->max);
+    else if (!is_text)
+        config_row_format_limits(row, buffer);
+    buffer_append_text(buffer, ")");
 }
 
 void config_format_docs(struct buffer *buffer)
@@ -152,13 +166,13 @@ void config_format_docs(struct buffer *buffer)
         "`cluster_secret_file`) or in the environment: every user of the machine can see the "
         "arguments of a program until the daemon has overwritten them.\n"
         "\n"
-        "An unknown name or a value out of its limits stops the start, with the nearest name or "
-        "the "
-        "limits in the error.\n"
-        "`tickwheeld --check-config` checks the settings and exits; `--print-config` prints the "
-        "settings in effect;\n`--print-config-example` prints a file to start from.\n"
+        "An unknown name or a value out of its limits stops the start; the error names the nearest "
+        "name, or the limits.\n"
+        "`--check-config` checks the settings and exits; `--print-config` prints those in effect, "
+        "`--print-config-example` a file to start from.\n"
         "\n"
-        "Durations are written `500ms`, `10s`, `1h30m`; sizes `4096`, `64K`, `256M`, `1G` (powers "
+        "In parentheses: the default, and the limits; a text without one may have 4,000 bytes. "
+        "Durations are written `500ms`, `10s`, `1h30m`;\nsizes `4096`, `64K`, `256M`, `1G` (powers "
         "of 1024).\n\n");
     buffer_printf(
         buffer,
@@ -170,20 +184,13 @@ void config_format_docs(struct buffer *buffer)
         const struct config_row *row = &config_rows[i];
 
         if (row->type == CONFIG_TYPE_SECTION) {
-            buffer_printf(buffer,
-                          "\n## %c%s\n\n%s\n\n"
-                          "| setting | default | limits | meaning |\n"
-                          "|---|---|---|---|\n",
-                          toupper((unsigned char)row->name[0]), row->name + 1, row->help);
+            buffer_printf(buffer, "\n## %c%s\n\n%s\n\n", toupper((unsigned char)row->name[0]),
+                          row->name + 1, row->help);
             continue;
         }
-        buffer_printf(buffer, "| `%s` |%s", row->name, *row->preset ? " `" : "");
-        config_row_format_default(row, buffer);
-        buffer_append_text(buffer, *row->preset ? "` | " : " | ");
-        config_row_format_limits(row, buffer);
-        buffer_append_text(buffer, " | ");
-        config_text_append_cell(buffer, row->help);
-        buffer_append_text(buffer, " |\n");
+        buffer_printf(buffer, "- `%s`", row->name);
+        config_text_append_values(buffer, row);
+        buffer_printf(buffer, ": %s\n", row->help);
     }
 }
 

@@ -17,7 +17,7 @@ from tables import in_code, rows
 
 DOCUMENT = "docs/contract.md"
 SETTINGS = "docs/configuration.md"
-SETTINGS_HEAD = ["setting", "default", "limits", "meaning"]
+SETTING = re.compile(r"- `(\w+)` \((`[^`]*`); ([^)]*)\): ")
 PROMISE = re.compile(r"- `([a-z0-9_-]+)`: \S")
 LIMITS_HEADS = [["limit", "value", "of", "beyond it"], ["limit", "value", "of"]]
 
@@ -45,12 +45,13 @@ def limits(root):
 
 
 def settings(root):
-    """id -> (document:line, default's cell), of the settings that are limits."""
+    """id -> (document:line, default in code), of the settings that are limits."""
     if SETTINGS not in files(root, ".md"):
         return {}
-    return {in_code(name)[0]: (f"{SETTINGS}:{number}", default)
-            for number, (name, default, span, _) in rows(read(root, SETTINGS), SETTINGS_HEAD)
-            if re.search(r"\d\w* to \d|from \d", span) and "bytes" not in span and in_code(name)[0] not in NOT_LIMITS}
+    return {found[1]: (f"{SETTINGS}:{number}", found[2])
+            for number, line in enumerate(read(root, SETTINGS).split("\n"), 1)
+            for found in [SETTING.match(line)] if found
+            if re.search(r"\d\w* to \d|from \d", found[3]) and found[1] not in NOT_LIMITS}
 
 
 def test_below(path, lines, at):

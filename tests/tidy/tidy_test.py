@@ -82,9 +82,8 @@ CLEAN = {
                            "# proves: goods_max, tenant\n@slow\ndef test_a(self):\n    pass\n",
     "docs/contract.md": contract_page(),
     "tests/tidy/contract.txt": covered(),
-    "docs/configuration.md": "| setting | default | limits | meaning |\n| --- | --- | --- | --- |\n"
-                             "| `goods_max` | `2` | 1 to 9 | goods |\n| `shards` | `1` | 1 to 64 | threads |\n"
-                             "| `name` | | at most 9 bytes | a name |\n| `sync` | `no` | no or yes | whether |\n",
+    "docs/configuration.md": "- `goods_max` (`2`; 1 to 9): goods\n- `shards` (`1`; 1 to 64): threads\n"
+                             "- `name` (9 bytes): a name\n- `sync` (`no`; no or yes): whether\n- `text`: a text\n",
     "src/ops/tokens.h": "#define LIST(X) X(goods, 1, 5)\n",
     "docs/metrics.md": "- `tickwheel_goods_total` {kind}: Goods.\n- `tickwheel_wait_seconds` (histogram): Waits.\n",
     "docs/loop.md": "So:\n\n<!-- quote lib/examples/loop.c loop -->\n```c\nint b;\n\nint c;\n```\n",
@@ -207,8 +206,7 @@ OFFENDERS = {
     promises.proved: [
         ("docs/contract.md", contract_page(more="\n- `new`: It is new.\n")),
         ("docs/contract.md", contract_page(new="5")),
-        ("docs/configuration.md", "| setting | default | limits | meaning |\n| --- | --- | --- | --- |\n"
-                                  "| `goods_max` | `2` | 1 to 9 | goods |\n| `bads_max` | `2` | 1 to 9 | bads |\n"),
+        ("docs/configuration.md", "- `goods_max` (`2`; 1 to 9): goods\n- `bads_max` (`2`; 1 to 9): bads\n"),
         ("docs/contract.md", contract_page(more="\n- `b-max`: It is new.\n")),
         ("src/base/b_test.c", "/* proves: gone */\nstatic void b(void **state)\n{\n}\nint c[] = {TEST(b)};\n"),
         ("src/base/b_test.c", "/* proves: kept */\nstatic void b(void **state)\n{\n}\n"),
