@@ -1,5 +1,7 @@
 """The table of a run of run.py: for a terminal, and for docs/benchmarks.md."""
 
+import math
+
 FIGURES = [("fill", "fill"), ("cancel", "cancel"), ("expire", "expire"), ("coarse", "coarse"), ("churn", "churn"),
            ("periodic", "periodic"), ("burst", "burst"), ("bytes", "bytes"), ("slow_steps", "slow")]
 
@@ -205,12 +207,10 @@ def as_text(data):
 
 
 def leaders(size, figures, count=2):
-    """The keys of the rivals that are among the best of one figure at least."""
-    rivals, found = [subject for subject in size["subjects"] if subject["kind"] != "ours"], set()
-    for figure in figures:
-        measured = [subject for subject in rivals if value(subject, figure) is not None]
-        found |= {subject["key"] for subject in sorted(measured, key=lambda subject: value(subject, figure))[:count]}
-    return found
+    """The keys of the rivals that are best over all figures: by the product of what each takes of them."""
+    products = {subject["key"]: math.prod(value(subject, figure) for figure in figures) for subject in size["subjects"]
+                if subject["kind"] != "ours" and all(value(subject, figure) for figure in figures)}
+    return sorted(products, key=products.get)[:count]
 
 
 def as_markdown(data):
