@@ -1,6 +1,6 @@
 """The rule on the limits of docs/contract.md: every limit of the code and of the API stands there with its value.
 
-A limit of the table has an id, and its value as a setting would be written. A setting is its own id, and stands in
+A limit has an id, and its value as a setting would be written. A setting is its own id, and stands in
 docs/configuration.md instead. Under the id tests/tidy/contract.txt names what has this value, in [limits]:
 
     tenant name                       what may be limited for a tenant
@@ -18,7 +18,7 @@ import re
 
 from promises import DOCUMENT as TABLE, limits, settings
 from rules import blank, files, is_test, read, test_headers
-from tables import COVERED, calls, covered, in_code, openapi, parameters, rows, schemas
+from tables import COVERED, calls, covered, in_code, openapi, parameters, schemas
 
 TOKENS = "src/ops/tokens.h"
 

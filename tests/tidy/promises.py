@@ -13,13 +13,12 @@ A limit needs a test at it and a test beyond it; "(at)" or "(beyond)" says that 
 import re
 
 from rules import files, read
-from tables import in_code, rows
 
 DOCUMENT = "docs/contract.md"
 SETTINGS = "docs/configuration.md"
 SETTING = re.compile(r"- `(\w+)` \((`[^`]*`); ([^)]*)\): ")
 PROMISE = re.compile(r"- `([a-z0-9_-]+)`: \S")
-LIMITS_HEADS = [["limit", "value", "of", "beyond it"], ["limit", "value", "of"]]
+LIMIT = re.compile(r"- `([a-z0-9_-]+)` \(([^)]*)\): \S")
 
 # Numbers of the settings that say how the daemon is made, and not how much anybody may take. What each may be is
 # tested with all others: src/ops/config_test.c.
@@ -38,10 +37,10 @@ def promises(root):
 
 
 def limits(root):
-    """id -> (document:line, value's cell), of the limits that are no settings."""
-    text = read(root, DOCUMENT)
-    return {in_code(name)[0]: (f"{DOCUMENT}:{number}", value)
-            for head in LIMITS_HEADS for number, (name, value, *_) in rows(text, head) if in_code(name)}
+    """id -> (document:line, value in code, or "" where words say it), of the limits that are no settings."""
+    return {found[1]: (f"{DOCUMENT}:{number}", found[2] if found[2].startswith("`") else "")
+            for number, line in enumerate(read(root, DOCUMENT).split("\n"), 1)
+            for found in [LIMIT.match(line)] if found}
 
 
 def settings(root):

@@ -1,5 +1,5 @@
-"""What the rules on tables of documents share: their rows, the tests that a row names, and names for the parts of the
-OpenAPI document."""
+"""What the rules on the ids of documents share: the names in tests/tidy/contract.txt, and those of the parts of the OpenAPI
+document."""
 
 import json
 import os
@@ -14,19 +14,6 @@ METHODS = ("get", "put", "post", "patch", "delete")
 
 def in_code(cell):
     return re.findall(r"`([^`]+)`", cell)
-
-
-def rows(text, head):
-    """(line number, cells) of each row of the tables whose first row has these cells."""
-    is_ours = False
-    for number, line in enumerate(text.split("\n"), 1):
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if not cells:
-            is_ours = False
-        elif cells == head:
-            is_ours = True
-        elif is_ours and set(cells[0]) != {"-"}:
-            yield number, cells
 
 
 def openapi(root):
