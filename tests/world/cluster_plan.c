@@ -82,6 +82,7 @@ void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed, uint64_
     plan->cap_ms_max = 1000;
     plan->text_bytes_max = random_below(&own, 300);
     plan->rhythm_permille /= 10;
+    plan->fan_permille /= 3; /* each makes several timers */
     if (plan->rhythm_permille)
         plan->report_permille = 0; /* each firing would be followed by a report */
     draw_limits(&plan->engine, &own, client_gap_ms);

@@ -235,6 +235,8 @@ static void trim_all(struct world *world)
     for (int round = 0; stored_count(world) > 0; round++) {
         if (round == TRIM_ROUNDS_MAX)
             world_fail(world, 0, "what is over is trimmed", "%zu rows stay", stored_count(world));
+        /* one whose record was damaged may have written it anew, and begins firings */
+        end_rhythms(world, true);
         jump(world, wall_since(world_now(world), last_at(world)) + options->retain_ms +
                         options->window_ms + options->watermark_interval_ms);
         for (int i = 0; i < 200 && world_step(world, UINT64_MAX); i++)
