@@ -247,6 +247,27 @@ static void test_claiming_ends_on_standby(void **state)
     assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
 }
 
+/* Another record has the place of an append: the commit failed for good, and the owner, or who claims,
+ * is none. The answer for an earlier append is ignored. */
+static void test_a_taken_place_ends_the_ownership(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    be_standby(&stand);
+    claim(&stand);
+    ownership_fenced(&stand.own, stand.ticket, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    ownership_fenced(&stand.own, stand.ticket - 1, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE);
+    ownership_fenced(&stand.own, stand.ticket, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_FAILED);
+    assert_false(ownership_may_act(&stand.own, stand.now));
+}
+
 static void test_active_drains_and_releases(void **state)
 {
     struct stand stand;
@@ -656,6 +677,7 @@ int main(void)
         cmocka_unit_test(test_recovering_waits_for_the_lease_before),
         cmocka_unit_test(test_recovering_needs_the_engine_and_the_own_lease),
         cmocka_unit_test(test_claiming_ends_on_standby),
+        cmocka_unit_test(test_a_taken_place_ends_the_ownership),
         cmocka_unit_test(test_active_drains_and_releases),
         cmocka_unit_test(test_recovering_releases_behind_the_lease_before),
         cmocka_unit_test(test_draining_has_an_end),

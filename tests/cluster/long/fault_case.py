@@ -287,7 +287,10 @@ class FaultCase(unittest.TestCase):
         time.sleep(self.chance.uniform(0.5, 2))
 
 
-def main():
+def main(logs=("kafka", "postgres")):
+    if LOG not in logs:
+        print(f"Skipped: it is for {logs[0]} only")
+        sys.exit(SKIPPED)
     if why := postgres_servers.missing() if LOG == "postgres" else kafka_cluster.KafkaCluster.missing():
         print(f"Skipped: {why}")
         sys.exit(SKIPPED)

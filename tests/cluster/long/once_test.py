@@ -55,4 +55,4 @@ class OnceTest(broker_once_test.OnceCase):
 
 
 if __name__ == "__main__":
-    fault_case.main()
+    fault_case.main(("kafka",))
