@@ -247,8 +247,8 @@ static void test_claiming_ends_on_standby(void **state)
     assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
 }
 
-/* Another record has the place of an append: the commit failed for good, and the owner, or who claims,
- * is none. The answer for an earlier append is ignored. */
+/* Another record has the place of an append: a commit failed for good, and so did a claim. The
+ * answer for an earlier append is ignored. */
 static void test_a_taken_place_ends_the_ownership(void **state)
 {
     struct stand stand;
