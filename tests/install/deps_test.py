@@ -103,15 +103,16 @@ class Dependencies(unittest.TestCase):
         self.assertEqual(self.read("log"), [])
 
     def test_a_cluster_needs_no_tools_of_the_tests(self):
-        self.write("installed", [])
-        self.assertEqual(self.run_script("kafka").returncode, 0)
-        installed = set(self.read("installed"))
-        self.assertTrue({"librocksdb-dev", "cmake"} <= installed)
-        self.assertEqual(installed & {"prometheus", "redis-server", "nats-server", "chromium", "libcmocka-dev",
-                                      "rabbitmq-server", "valgrind"}, set())
+        for log, servers in (("kafka", {"maven"}), ("postgres", {"postgresql"})):
+            self.write("installed", [])
+            self.assertEqual(self.run_script(log).returncode, 0)
+            installed = set(self.read("installed"))
+            self.assertTrue({"librocksdb-dev", "cmake"} <= installed)
+            self.assertEqual(installed & {"prometheus", "redis-server", "nats-server", "chromium", "libcmocka-dev",
+                                          "rabbitmq-server", "valgrind", "postgresql", "maven"} - servers, set())
         with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
             rules = dict(re.findall(r"^([a-z-]+):[^\n]*\n((?:\t.*\n)+)", file.read(), flags=re.M))
-        self.assertIn("install-deps kafka", rules["cluster"])
+        self.assertIn("install-deps $(LOG)", rules["cluster"])
         self.assertEqual([name for name, lines in rules.items() if "install-deps brokers" in lines],
                          ["test-brokers", "bench-brokers"])
 
