@@ -92,8 +92,13 @@ static bool ledger_read_source(struct bytes *text, struct ledger_source *source)
     for (; source->count < count; source->count++) {
         const char *at = text->data + source->count * LEDGER_ROW_SIZE;
 
+        const uint8_t error = (uint8_t)at[8]; /* that of a later version may be unknown */
+
         source->rows[source->count] = (struct ledger_entry){
-            .row = get_le(at, 8), .error = (uint8_t)at[8], .state = LEDGER_DURABLE};
+            .row = get_le(at, 8),
+            .error = error < ERROR_COUNT ? error : ERROR_INVALID,
+            .state = LEDGER_DURABLE,
+        };
     }
     *text =
         (struct bytes){text->data + count * LEDGER_ROW_SIZE, text->size - count * LEDGER_ROW_SIZE};
@@ -110,9 +115,13 @@ static bool ledger_read(struct ledger *ledger, struct bytes text)
     text = (struct bytes){text.data + LEDGER_HEAD_SIZE, text.size - LEDGER_HEAD_SIZE};
     if (count > LEDGER_SOURCES_MAX)
         return false;
-    while (ledger->source_count < count)
-        if (!ledger_read_source(&text, &ledger->sources[ledger->source_count++]))
+    while (ledger->source_count < count) {
+        struct ledger_source *source = &ledger->sources[ledger->source_count++];
+
+        if (!ledger_read_source(&text, source) || !source->source ||
+            ledger_find(ledger, source->source) != source)
             return false;
+    }
     return text.size == 0;
 }
 
