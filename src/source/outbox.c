@@ -156,7 +156,8 @@ static enum error_code outbox_renew(struct outbox_reader *outbox)
         return ERROR_NONE;
     enum error_code code = outbox_ask(outbox, sql, &epoch, 1, &result);
     if (!code && !PQntuples(result))
-        code = error_set(&outbox->error, ERROR_VERSION_MISMATCH, "another daemon reads it now");
+        code = error_set(&outbox->error, ERROR_VERSION_MISMATCH,
+                         "another daemon reads it now, or the outbox was made anew");
     PQclear(result);
     outbox->renewed = instant_now();
     return code;
