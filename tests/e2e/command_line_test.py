@@ -730,9 +730,7 @@ class Mistakes(CommandLine):
         for verb in verbs:
             self.assertTrue(re.search(rf"(`|tickwheel ){verb}\b", page), f"docs/cli.md has no {verb}")
         codes = re.findall(r"(?m)^  (\d+) +(.*)$", overview.split("\nExit codes\n")[1])
-        self.assertEqual([f"| {code} | {meaning} |" for code, meaning in codes],
-                         re.findall(r"(?m)^\| \d+ \| .*$", page))
-
+        self.assertEqual([f"- {code}: {meaning}" for code, meaning in codes], re.findall(r"(?m)^- \d+: .*$", page))
 
     def test_output_that_cannot_be_written_is_an_error(self):
         self.create()
