@@ -144,6 +144,14 @@ static void config_text_append_values(struct buffer *buffer, const struct config
     buffer_append_text(buffer, ")");
 }
 
+/* True if `row` is the setting that names a file from which `other` is read. */
+static bool config_text_is_file_of(const struct config_row *row, const struct config_row *other)
+{
+    size_t length = strlen(other->name);
+
+    return strncmp(row->name, other->name, length) == 0 && strcmp(row->name + length, "_file") == 0;
+}
+
 void config_format_docs(struct buffer *buffer)
 {
     buffer_append_text(
@@ -161,10 +169,11 @@ void config_format_docs(struct buffer *buffer)
         "3. a line of the config file named by `--config` or `TICKWHEEL_CONFIG`: "
         "`listen_port = 8463`.\n"
         "\n"
-        "Give a secret by its file (`webhook_secret_file`, `secrets_keys_file`, "
-        "`broker_connections_file`, `sources_file`, `cluster_log_file`,\n"
-        "`cluster_secret_file`) or in the environment: every user of the machine can see the "
-        "arguments of a program until the daemon has overwritten them.\n"
+        "A setting `NAME_file` beside `NAME` names a file to read it from. Give secrets so, or in "
+        "the "
+        "environment: every user of the machine\ncan see the arguments of a program until the "
+        "daemon "
+        "has overwritten them.\n"
         "\n"
         "An unknown name or a value out of its limits stops the start; the error names the nearest "
         "name, or the limits.\n"
@@ -188,7 +197,11 @@ void config_format_docs(struct buffer *buffer)
                           row->name + 1, row->help);
             continue;
         }
+        if (i > 0 && config_text_is_file_of(row, &config_rows[i - 1]))
+            continue;
         buffer_printf(buffer, "- `%s`", row->name);
+        if (i + 1 < config_row_count && config_text_is_file_of(row + 1, row))
+            buffer_printf(buffer, ", `%s`", row[1].name);
         config_text_append_values(buffer, row);
         buffer_printf(buffer, ": %s\n", row->help);
     }
