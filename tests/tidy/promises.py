@@ -11,6 +11,7 @@ A limit needs a test at it and a test beyond it; "(at)" or "(beyond)" says that 
 """
 
 import re
+from collections import Counter
 
 from rules import files, read
 
@@ -81,7 +82,8 @@ def tags(root):
 
 
 def proved(root):
-    """Each promise has a test that proves it, each limit one at it and one beyond it, and no tag names anything else."""
+    """Each id stands once; each promise has a test that proves it, each limit one at it and one beyond it; no tag names
+    anything else."""
     if "docs/contract.md" not in files(root, ".md"):
         return []
     known, bounded = promises(root), {**settings(root), **limits(root)}
@@ -94,6 +96,8 @@ def proved(root):
         elif not test:
             wrong.append(f"{path}:{number}: {name} stands above no test that runs")
         seen |= {(name, each) for each in ([side] if side else ["", "at", "beyond"])}
+    forms = Counter(re.findall(r"(?m)^- `([a-z0-9_-]+)`(:| \()", read(root, DOCUMENT)))
+    wrong += [f"{DOCUMENT}: {name} stands there {count} times" for (name, _), count in forms.items() if count > 1]
     wrong += [f"{DOCUMENT}:{number}: no test proves {name}" for name, number in known.items() if (name, "") not in seen]
     for name, (place, _) in bounded.items():
         sides = [side for side in ("at", "beyond") if (name, side) not in seen]

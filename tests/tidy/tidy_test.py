@@ -205,6 +205,7 @@ OFFENDERS = {
     ],
     promises.proved: [
         ("docs/contract.md", contract_page(more="\n- `new`: It is new.\n")),
+        ("docs/contract.md", contract_page(more="\n- `kept`: It is kept.\n")),
         ("docs/contract.md", contract_page(new="5")),
         ("docs/configuration.md", "- `goods_max` (`2`; 1 to 9): goods\n- `bads_max` (`2`; 1 to 9): bads\n"),
         ("docs/contract.md", contract_page(more="\n- `b-max`: It is new.\n")),
