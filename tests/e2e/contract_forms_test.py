@@ -49,6 +49,7 @@ class Document(unittest.TestCase):
         """One that leads somewhere."""
         for name, value in (("id", self.timer["id"]), ("key", "k"), ("name", "jobs"), ("type", "gone"),
                             ("file", "app.js"), ("target", "log%3A"), ("node", "1"), ("calendar", "holidays"),
+                            ("thing", "flow:q"),
                             ("answer", "0" * 26 + "-" + "0" * 32)):
             path = path.replace("{" + name + "}", value)
         self.assertNotIn("{", path, "what stands for this parameter?")

@@ -66,6 +66,9 @@ class Owners(TokensCase):
                               ("#/fingerprint", {"owner": "web", "fingerprint": []}), ("#/owner", {"owner": "web\u0000"}), ("#/take_over", {"owner": "web", "take_over": 1})):
             self.assertEqual(ask(422, "PUT", "flow:a", body)["errors"][0]["pointer"], pointer)
         ask(200, "PUT", "flow:" + "a" * 64, {"owner": "a" * 64, "fingerprint": "a" * 128})
+        # The wrong field is named, not the missing one.
+        for pointer, body in (("#/fingerprint", {"fingerprint": 7}), ("#/applied", {"applied": "x"}), ("#/take_over", {"take_over": 1})):
+            self.assertEqual(ask(422, "PUT", "flow:a", body)["errors"][0]["pointer"], pointer)
         ask(200, "DELETE", "flow:a")
         ask(404, "DELETE", "flow:a")
 

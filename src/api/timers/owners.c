@@ -198,13 +198,14 @@ static bool owners_is_fingerprint(struct bytes text)
     return text.data && text.size <= OWNERS_FINGERPRINT_SIZE_MAX;
 }
 
-/* Checks the members of the body. */
+/* Checks the members of the body: first what is there, then what is missing. */
 static enum error_code owners_check(const struct bytes values[OWNERS_MEMBERS],
                                     struct problem *ret_problem)
 {
+    const bool has_owner = values[OWNERS_OWNER].data;
     uint64_t applied;
 
-    if (!definition_name_is_valid(owners_text(values[OWNERS_OWNER])))
+    if (has_owner && !definition_name_is_valid(owners_text(values[OWNERS_OWNER])))
         return problem_set(ret_problem, ERROR_INVALID, "#/owner",
                            "It must be a string of 1 to 64 of A-Z a-z 0-9 . _ -");
     if (values[OWNERS_FINGERPRINT].data &&
@@ -219,7 +220,8 @@ static enum error_code owners_check(const struct bytes values[OWNERS_MEMBERS],
     if (values[OWNERS_TAKE_OVER].data && !bytes_equal(values[OWNERS_TAKE_OVER], BYTES("true")) &&
         !bytes_equal(values[OWNERS_TAKE_OVER], BYTES("false")))
         return problem_set(ret_problem, ERROR_INVALID, "#/take_over", "It must be true or false");
-    return ERROR_NONE;
+    return has_owner ? ERROR_NONE
+                     : problem_set(ret_problem, ERROR_INVALID, "#/owner", "It is needed");
 }
 
 /* Refuses to take from another owner, and names it. Sets the version from which it is taken. */
@@ -252,6 +254,7 @@ void owners_set(struct call *call)
     struct owners_call *owners = call->state;
     struct bytes values[OWNERS_MEMBERS];
     struct problem problem;
+
     enum error_code code =
         members_read(buffer_bytes(&call->body), owners_members, OWNERS_MEMBERS, values, &problem);
 
