@@ -72,6 +72,21 @@ class Owners(TokensCase):
         ask(200, "DELETE", "flow:a")
         ask(404, "DELETE", "flow:a")
 
+    # proves: owner-set
+    def test_the_owner_of_a_named_target_is_changed_by_who_may_define_it(self):
+        """Else a token that may not touch it could have the owner's next `apply --prune` delete it, or refuse it."""
+        def ask(expected, method, who, body=None):
+            status, _, answer = self.daemon.call(method, "/v1/owners/named_target:billing", body, bearer(self.tokens[who]))
+            self.assertEqual(status, expected, answer)
+            return answer
+        self.assertIn("admin", ask(403, "PUT", "deploy", {"owner": "shop"})["detail"])
+        self.assertEqual(self.daemon.call("GET", "/v1/owners", None, bearer(self.tokens["all"]))[2], {"owners": []})
+        ask(200, "PUT", "all", {"owner": "shop"})
+        ask(403, "PUT", "deploy", {"owner": "web", "take_over": True})
+        ask(403, "DELETE", "deploy")
+        self.assertEqual(self.daemon.call("GET", "/v1/owners", None, bearer(self.tokens["all"]))[2]["owners"][0]["owner"], "shop")
+        ask(200, "DELETE", "all")
+
     def test_versions_of_what_is_owned(self):
         def ask(method, path, body=None):
             status, _, answer = self.daemon.call(method, path, body, bearer(self.tokens["all"]))

@@ -198,6 +198,18 @@ static bool owners_is_fingerprint(struct bytes text)
     return text.data && text.size <= OWNERS_FINGERPRINT_SIZE_MAX;
 }
 
+/* Returns false if answered. The owner of a named target may delete it, so a note needs the scope
+ * of its definition. */
+static bool owners_may(struct call *call, const struct owners_call *owners)
+{
+    if (owners->kind->definition != DEFINITION_TARGET ||
+        caller_may(&call->caller, TOKEN_SCOPE_ADMIN))
+        return true;
+    call_answer_error(call, ERROR_FORBIDDEN,
+                      "Changing the owner of a named target needs the scope admin too");
+    return false;
+}
+
 /* Checks the members of the body: first what is there, then what is missing. */
 static enum error_code owners_check(const struct bytes values[OWNERS_MEMBERS],
                                     struct problem *ret_problem)
@@ -255,6 +267,8 @@ void owners_set(struct call *call)
     struct bytes values[OWNERS_MEMBERS];
     struct problem problem;
 
+    if (!owners_may(call, owners))
+        return;
     enum error_code code =
         members_read(buffer_bytes(&call->body), owners_members, OWNERS_MEMBERS, values, &problem);
 
@@ -283,7 +297,7 @@ void owners_remove(struct call *call)
 {
     struct owners_call *owners = owners_prepare(call);
 
-    if (!owners)
+    if (!owners || !owners_may(call, owners))
         return;
     owners->node.kind = NODE_HOLD_UNDEFINE;
     node_hold(call->api->options.node, &owners->node);
