@@ -166,6 +166,20 @@ void answers_end(struct world *world, struct sim_partition *partition,
     judge_outcome(world, twin, outcome, now);
 }
 
+/* Returns the end of a wait that is put off: so long from now, but no later than the longest time
+ * for an answer after the begin of the attempt. */
+static struct wall extended_end(struct wall now, uint64_t by_ms, const struct twin *twin)
+{
+    struct awaits awaits = {.started_us = 0};
+
+    awaits_read(bytes_of(twin->row.awaits), &awaits);
+    const struct wall most = wall_add((struct wall){awaits.started_us / 1000}, ACK_TIMEOUT_MS_MAX);
+    const struct wall asked = wall_add(now, by_ms);
+
+    return wall_max(wall_min(wall_min(asked, most), (struct wall){WALL_MS_MAX}),
+                    twin->row.content.due);
+}
+
 bool answers_could(const struct world *world, const struct op *op, const struct twin *twin,
                    const struct timer *timer)
 {
@@ -177,7 +191,7 @@ bool answers_could(const struct world *world, const struct op *op, const struct 
         !bytes_equal(timer->texts.awaits, bytes_of(twin->row.awaits)))
         return false;
     for (size_t i = told->count; i-- > op->told_index;)
-        if (timer->at.ms == wait_end(told->nows[i], op->command.answer.by_ms, twin).ms)
+        if (timer->at.ms == extended_end(told->nows[i], op->command.answer.by_ms, twin).ms)
             return true;
     return false;
 }
