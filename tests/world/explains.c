@@ -176,7 +176,7 @@ static void judge_lateness_of(struct world *world, const struct sim_partition *p
         late_ms = wall_since(base_of(timer), explained->now);
     } else if (timer->state == TIMER_FIRED && is_this_life && !twin->was_given_back &&
                partition->options.history_max >= HISTORY_ALL &&
-               !rhythm_recurs(&twin->row.content.rhythm)) {
+               !rhythm_recurs(&twin->row.content.rhythm) && !twin->row.content.fan_count) {
         if (lateness->attempt != timer->attempts)
             world_fail(world, twin->number, TRUE, "attempt %u was not the last", lateness->attempt);
         late_ms = wall_since(base_of(timer), twin->out_at);
