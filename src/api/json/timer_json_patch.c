@@ -187,7 +187,7 @@ static enum error_code patch_read_merged(struct timer_parse *parse, const struct
     if (!code && named & BIT(debounce))
         code = timer_parse_invalid(parse, "#/debounce", TIMER_DEBOUNCE_STAYS);
     if (!code && named & BIT(order))
-        code = timer_parse_invalid(parse, "#/order", "It goes with a new timer: no patch changes it");
+        code = timer_parse_invalid(parse, "#/order", "It goes with a new timer; no patch sets it");
     if (!code)
         code = patch_check_method(parse, timer, fields);
     if (!code)
