@@ -417,6 +417,7 @@ static void backfill(struct world *world)
         return;
     content.created = world_now(world);
     content.key = content.request = 0;
+    content.debounce.for_ms = 0; /* of a timer that got its schedule later */
     content.retry.until_next = false;
     world_note(world, "backfill", twin->partition, twin->number, content.due.ms,
                content.rhythm.backfill.count);
