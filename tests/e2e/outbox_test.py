@@ -2,6 +2,7 @@
 row that is rolled back never, while daemon, server and clients are killed. Method: beside each row its transaction writes a row
 of the test's own table, so the database itself says what was committed; the version of a timer says how often it changed."""
 
+import contextlib
 import json
 import os
 import random
@@ -193,6 +194,16 @@ class Writer(threading.Thread):
             except (BrokenPipeError, OSError):
                 self.session.wait(20)
 
+    def end(self):
+        self.is_over = True
+        self.join(60)
+        self.kill()
+        if self.session:
+            self.session.wait(20)
+            self.session.stdout.close()
+            with contextlib.suppress(OSError):
+                self.session.stdin.close()
+
     def kill(self):
         session = self.session
         if session and session.poll() is None:
@@ -233,6 +244,7 @@ class OutboxUnderKills(OutboxCase):
     def begin_writers(self, seed):
         writers = [Writer(self, n, seed + n) for n in range(WRITERS)]
         for writer in writers:
+            self.addCleanup(writer.end)
             writer.start()
         return writers
 
@@ -240,10 +252,7 @@ class OutboxUnderKills(OutboxCase):
         for writer in writers:
             writer.is_over = True
         for writer in writers:
-            writer.join(60)
-            writer.session.stdin.close()
-            writer.session.wait(20)
-            writer.session.stdout.close()
+            writer.end()
 
     # proves: outbox-once
     def test_kills_of_daemon_server_and_clients(self):
