@@ -31,7 +31,7 @@ enum {
     OUTBOX_RENEW_MS = 5000, /* a third of the time for which a reader is named */
     OUTBOX_SLEEP_MS = 5000, /* longest sleep with NOTIFY */
     OUTBOX_POLL_MS_MIN = 1,
-    OUTBOX_POLL_MS_MAX = 1250, /* longest pause without NOTIFY */
+    OUTBOX_POLL_MS_MAX = 1500, /* longest pause without NOTIFY */
     OUTBOX_AWAKE_MS_MAX = 100, /* likewise, while a writer keeps the reader from sleeping */
     OUTBOX_RETRY_MS_MIN = 50,  /* pause after a failure, doubled by each further one */
     OUTBOX_RETRY_MS_MAX = 2000,
