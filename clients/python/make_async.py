@@ -30,6 +30,8 @@ PLAIN = [
     ("Iterator[Json]", "AsyncIterator[Json]"), ("Iterator[T]", "AsyncIterator[T]"),
     ("Iterator[Event]", "AsyncIterator[Event]"), ("with self._http.stream(", "async with self._http.stream("),
     ("response.read()", "await response.aread()"), ("for line in response.iter_lines()", "async for line in response.aiter_lines()"),
+    ("import Transaction\n", "import AsyncTransaction\n"), ("-> Transaction:", "-> AsyncTransaction:"),
+    ("return Transaction(", "return AsyncTransaction("),
     ("            yield from found\n", "            for one in found:\n                yield one\n"),
 ]
 
@@ -39,7 +41,7 @@ def make(text):
         assert old in text, old
         text = text.replace(old, new)
     # All methods but the constructor and those that only hand out an iterator.
-    return re.sub(r"    def (?!__init__|(?:list|dead|schedules|deliveries)\()(\w+)\(", r"    async def \1(", text)
+    return re.sub(r"    def (?!__init__|(?:in_transaction|list|dead|schedules|deliveries)\()(\w+)\(", r"    async def \1(", text)
 
 
 def main():

@@ -22,6 +22,7 @@ import run
 
 TOOLS = ["build==1.2.2", "mypy==1.13.0", "setuptools==75.6.0", "wheel==0.45.1"]
 DEPENDENCIES = ["httpx==0.28.1", "cryptography==44.0.0"]
+DATABASES = ["psycopg[binary]==3.2.3", "psycopg2-binary==2.9.10", "asyncpg==0.30.0", "SQLAlchemy[asyncio]==2.0.36", "Django==4.2.17"]
 PYTEST = ["pytest==8.3.4"]
 
 
@@ -52,6 +53,7 @@ timers.create("queue:a", kye="k")  # [call-arg]
 timers.create("queue:a", after=30)  # [arg-type]
 timers.create("queue:a", retry={"bse": "1s"})  # [arg-type]
 timers.put("k", "queue:a", key="k")  # [misc]
+timers.in_transaction(None).create("queue:a", kye="k")  # [call-arg]
 timers.lease("a", wait=20)  # [arg-type]
 """
 
@@ -70,7 +72,8 @@ class PackageTest(unittest.TestCase):
     def test_package(self):
         tools = environment_with("client-python-tools", TOOLS + DEPENDENCIES)
         users = environment_with("client-python-user", DEPENDENCIES)
-        if not tools or not users:
+        with_databases = environment_with("client-python-databases", DATABASES + DEPENDENCIES)
+        if not tools or not users or not with_databases:
             self.skipTest("the package index is out of reach")
         folder = tempfile.mkdtemp(prefix="tickwheel-python-")
         self.addCleanup(shutil.rmtree, folder)
@@ -87,11 +90,13 @@ class PackageTest(unittest.TestCase):
         installed = os.path.join(folder, "installed")
         subprocess.run([users, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps", "--target",
                         installed, wheel], check=True)
-        environment = {**os.environ, "PYTHONPATH": installed, "TICKWHEEL_ROOT": os.path.join(HERE, "..", "..")}
+        environment = {**os.environ, "PYTHONPATH": installed, "TICKWHEEL_ROOT": os.path.join(HERE, "..", ".."),
+                       "TEST_BUILD": os.path.abspath(harness.BUILD)}
         for test in sorted(glob.glob(os.path.join(HERE, "tests", "*_test.py"))):
             with self.subTest(os.path.basename(test)):
                 calls_all = os.path.basename(test) == "contract_test.py"
-                self.assertEqual(run.run([users, test], calls_all, cwd=folder, env=environment), 0)
+                python = with_databases if os.path.basename(test) == "transaction_test.py" else users
+                self.assertEqual(run.run([python, test], calls_all, cwd=folder, env=environment), 0)
         with_pytest = environment_with("client-python-pytest", PYTEST + DEPENDENCIES)
         self.assertEqual(run.run([with_pytest, "-m", "pytest", "-q", "-p", "no:cacheprovider",
                                   os.path.join(HERE, "tests", "fixture_for_pytest.py")], cwd=folder, env=environment), 0)

@@ -21,6 +21,7 @@ from ._sending import Attempts, Settings, in_turn
 from .errors import BadAnswer, Gone
 from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, PutFields,
                      Run, Timer, duration, instant)
+from .transaction import AsyncTransaction
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -161,6 +162,13 @@ class AsyncClient:
     async def answer_extend(self, url: str, by: Duration) -> None:
         """The time for the answer ends so long from now."""
         await self._send(_calls.answer(url, "extend", {"by": duration(by)}))
+
+    # ---- in a transaction of the caller's database ----
+
+    def in_transaction(self, connection: Any) -> AsyncTransaction:
+        """Calls that take effect if the transaction of this connection commits. It is of psycopg, Django, SQLAlchemy or
+        asyncpg; the service reads the outbox of its database (docs/postgres.md)."""
+        return AsyncTransaction(connection)
 
     # ---- many timers ----
 

@@ -16,6 +16,9 @@ Instant = Union[str, int, datetime]
 
 _PART = re.compile(r"(\d+)(ms|[smhdw])")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+#: Each unit once, the larger before the smaller.
+_WHOLE = re.compile(r"([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?")
+_WITH_ZONE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:.]+([Zz]|[+-][0-9]{2}:[0-9]{2})")
 _FRACTION = re.compile(r"\.(\d+)")
 
 
@@ -46,6 +49,24 @@ def duration(value: Duration) -> str:
 def seconds(value: Duration) -> float:
     """The length of a duration, for time-outs of this side; what the service will refuse counts as none."""
     return sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(duration(value)))
+
+
+def milliseconds(value: Duration) -> int:
+    """The length of a duration; raises ValueError for what the service would refuse."""
+    text = duration(value)
+    if not text or not _WHOLE.fullmatch(text):
+        raise ValueError(f"{text!r} is no duration: write whole numbers with units, such as '90s' or '1h30m'")
+    return sum(int(number) * int(1000 * _SECONDS[unit]) for number, unit in _PART.findall(text))
+
+
+def instant_text(value: Instant) -> str:
+    """RFC 3339, from milliseconds too; raises ValueError for a text without a zone."""
+    value = instant(value)
+    if isinstance(value, int):
+        return instant_text(datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=value))
+    if not _WITH_ZONE.fullmatch(value):
+        raise ValueError(f"{value!r} is no instant: write RFC 3339 with a zone, such as '2027-01-31T09:00:00Z'")
+    return value
 
 
 class RetryPolicy(TypedDict, total=False):
