@@ -3,12 +3,15 @@ import {setTimeout as sleep} from "node:timers/promises";
 import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, TickwheelError, Unreachable, UnknownOutcome, VersionMismatch}
   from "./errors.js";
 import {checked, milliseconds} from "./duration.js";
+import {at, fields} from "./fields.js";
 import {formatJson, parseJson} from "./json.js";
 import type {
   AckResult, Calendar, Completion, Completions, Count, Create, Day, DeadFilter, DeadGroup, Delivery, DeliveryFilter, Duration, Event, EventFilter,
   Figures, Filter, Forecast, Hold, Instant, Item, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, ScheduleFilter, ScheduleState,
   Selection, Span, SpanCount, Target, Time, Timer,
 } from "./models.js";
+import {type DrizzleTransaction, type PgConnection, type PrismaTransaction, type Query, queryOf, type SqlTag, Transaction}
+  from "./transaction.js";
 
 export interface ClientOptions {
   /** Default: TICKWHEEL_TOKEN. */
@@ -50,34 +53,6 @@ const retryAfterMax = 60_000;
 const triedAgain = new Set([429, 500, 502, 503, 504]);
 /** Problems with such a status that do not pass by waiting. */
 const lasting = new Set(["too-many", "unreadable", "corrupt"]);
-
-const at = (value: Instant): string | number => (value instanceof Date ? value.toISOString() : value);
-
-/** Members that are durations, of a timer itself and of its objects. */
-const durations: Record<string, string[]> = {
-  "": ["after", "every", "ack_timeout"], retry: ["base", "cap", "timeout", "give_up_after"], late: ["drop_after"],
-  spread: ["window"], debounce: ["for", "at_most"],
-};
-
-function checkDurations(given: Record<string, unknown>): void {
-  for (const [name, members] of Object.entries(durations)) {
-    const place = (name ? given[name] : given) as Record<string, unknown> | null | undefined;
-    for (const member of members) if (place?.[member] != null) checked(place[member]);
-  }
-}
-
-/** The fields of a timer as the API has them. */
-function fields(given: Create | Patch | Time): Record<string, unknown> {
-  const made: Record<string, unknown> = {...given};
-  checkDurations(made);
-  for (const name of ["at", "until"])
-    if (made[name] instanceof Date) made[name] = at(made[name]);
-  if (made.body instanceof Uint8Array) {
-    made.body_base64 = Buffer.from(made.body).toString("base64");
-    delete made.body;
-  }
-  return made;
-}
 
 function pathOf(ref: Ref, verb = ""): string {
   if (ref.id !== undefined) return `/v1/timers/${encodeURIComponent(ref.id)}${verb}`;
@@ -315,6 +290,18 @@ export class Client {
       if (error instanceof Gone && error.timer) return error.timer.id;
       throw error;
     }
+  }
+
+  // ---- in a transaction of the caller's database ----
+
+  /**
+   * Calls that take effect if the transaction of this connection commits; the service reads the outbox of its database
+   * (docs/postgres.md). For Drizzle the second argument is its tag `sql`.
+   */
+  inTransaction(connection: PgConnection | PrismaTransaction | Query): Transaction;
+  inTransaction<Sql>(connection: DrizzleTransaction<Sql>, sql: SqlTag<Sql>): Transaction;
+  inTransaction<Sql>(connection: PgConnection | PrismaTransaction | Query | DrizzleTransaction<Sql>, sql?: SqlTag<Sql>): Transaction {
+    return new Transaction(queryOf(connection, sql));
   }
 
   // ---- many timers ----

@@ -8,5 +8,6 @@
 export {Client, type ClientOptions} from "./client.js";
 export * from "./errors.js";
 export * from "./models.js";
+export {type DrizzleTransaction, type PgConnection, type PrismaTransaction, type Query, type SqlTag, Transaction} from "./transaction.js";
 export {Verifier, type Handler} from "./webhook.js";
 export {Dead, Retry, Worker, type WorkerOptions} from "./worker.js";
