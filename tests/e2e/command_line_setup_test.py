@@ -349,7 +349,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(command_line.run("manual", self.folder, env=command_line.environment()).code, DONE)
         pages = sorted(os.listdir(self.folder))
         overview = command_line.run("help", env=command_line.environment()).out
-        verbs = re.findall(r"^  ([a-z]+)  ", overview.split("\nVerbs\n")[1].split("\n\n")[0], flags=re.M)
+        verbs = re.findall(r"^  ([a-z-]+)  ", overview.split("\nVerbs\n")[1].split("\n\n")[0], flags=re.M)
         self.assertEqual(pages, sorted(["tickwheel.1", *[f"tickwheel-{verb}.1" for verb in verbs]]))
         if not shutil.which("mandoc"):
             self.skipTest("mandoc is not installed")

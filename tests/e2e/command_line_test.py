@@ -716,7 +716,7 @@ class Mistakes(CommandLine):
     def test_help_and_version_need_no_daemon(self):
         self.env["TICKWHEEL_URL"] = "http://127.0.0.1:1"
         overview = self.run_cli().out
-        verbs = re.findall(r"^  ([a-z]+)  ", overview.split("\nVerbs\n")[1].split("\n\n")[0], flags=re.M)
+        verbs = re.findall(r"^  ([a-z-]+)  ", overview.split("\nVerbs\n")[1].split("\n\n")[0], flags=re.M)
         self.assertIn("add", verbs)
         for verb in verbs:
             shown = self.run_cli(verb, "--help").out
