@@ -36,7 +36,7 @@ class OutboxCase(unittest.TestCase):
         server.look("CREATE TABLE truth (number bigint PRIMARY KEY, key text, op text, value text)")
 
     def start(self, url, data=None):
-        daemon = harness.Daemon(data or self.data, env={**os.environ, "TICKWHEEL_SOURCES": f"shop={url}"})
+        daemon = harness.Daemon(data or self.data, "--broker-connections", f"shop={url}", env={**os.environ, "TICKWHEEL_SOURCES": f"shop={url}"})
         self.addCleanup(daemon.close)
         harness.wait_until(daemon.is_ready, 30, "ready")
         return daemon
@@ -210,6 +210,16 @@ class Writer(threading.Thread):
             session.kill()
 
 
+class WriterToInbox(Writer):
+    """Writes timers that come back to a table of the database."""
+
+    def statement(self):
+        self.count += 1
+        value = f"{self.number}-{self.count}"
+        call = f"schedule('postgres://shop/public.inbox', '{self.random.randrange(1500)} ms', payload => '\"{value}\"')"
+        return f"INSERT INTO truth SELECT tickwheel.{call}, NULL, 'schedule', '{value}';"
+
+
 @unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
 class OutboxUnderKills(OutboxCase):
 
@@ -241,8 +251,8 @@ class OutboxUnderKills(OutboxCase):
         kinds = server.look("SELECT DISTINCT op || ' ' || (problem->>'type') FROM tickwheel.rejected ORDER BY 1").splitlines()
         self.assertLessEqual(set(kinds), {"touch /problems/not-found", "touch /problems/gone"})
 
-    def begin_writers(self, seed):
-        writers = [Writer(self, n, seed + n) for n in range(WRITERS)]
+    def begin_writers(self, seed, kind=Writer):
+        writers = [kind(self, n, seed + n) for n in range(WRITERS)]
         for writer in writers:
             self.addCleanup(writer.end)
             writer.start()
@@ -254,14 +264,14 @@ class OutboxUnderKills(OutboxCase):
         for writer in writers:
             writer.end()
 
-    # proves: outbox-once
-    def test_kills_of_daemon_server_and_clients(self):
+    def kill_all_in_turn(self, kind):
+        """Kills daemon, server and clients while writers of this kind work. Returns the daemon."""
         seed = int(os.environ.get("TEST_SEED", random.SystemRandom().randrange(1 << 32)))
         print(f"TEST_SEED={seed}", file=sys.stderr)
         dice = random.Random(seed)
         self.where = self.server.url()
         daemon = self.start(self.where)
-        writers = self.begin_writers(seed)
+        writers = self.begin_writers(seed, kind)
         for kill in range(KILLS):
             taken = self.committed()
             harness.wait_until(lambda: self.committed() > taken + dice.randrange(20), 60, "some rows are committed")
@@ -275,7 +285,29 @@ class OutboxUnderKills(OutboxCase):
             else:
                 dice.choice(writers).kill()
         self.end_writers(writers)
-        self.check(self.server, daemon)
+        return daemon
+
+    # proves: outbox-once
+    def test_kills_of_daemon_server_and_clients(self):
+        self.check(self.server, self.kill_all_in_turn(Writer))
+
+    # proves: outbox-once, inbox-once
+    def test_from_a_commit_to_a_row(self):
+        """Goal: a row of the outbox whose timer goes to a table of the database becomes exactly one row there, not before it is
+        due, by the clock of the database alone."""
+        self.server.look("""CREATE TABLE public.inbox (webhook_id text PRIMARY KEY, due timestamptz NOT NULL, attempt integer NOT NULL,
+            key text, headers jsonb NOT NULL, payload jsonb, body bytea, at timestamptz NOT NULL DEFAULT clock_timestamp());
+            CREATE VIEW public.arrived AS SELECT payload #>> '{}' AS value FROM public.inbox""")
+        daemon = self.kill_all_in_turn(WriterToInbox)
+        self.await_empty(self.server, 120)
+        harness.wait_until(lambda: daemon.metric("tickwheel_timers_pending") == 0, 120, "all timers are over")
+        committed = self.committed()
+        self.assertGreater(committed, 0)
+        self.assertEqual(int(self.server.look("SELECT count(*) FROM inbox")), committed)
+        for one, other in (("SELECT value FROM truth", "SELECT value FROM arrived"), ("SELECT value FROM arrived", "SELECT value FROM truth")):
+            self.assertEqual(self.server.look(f"{one} EXCEPT ALL {other}"), "")
+        self.assertEqual(self.server.look("SELECT count(*) FROM inbox WHERE at < due"), "0")
+        self.assertEqual(self.server.look("SELECT count(*) FROM tickwheel.rejected"), "0")
 
     def server_starts(self):
         try:
