@@ -7,6 +7,7 @@ import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.nio.charset.StandardCharsets;
+import java.sql.Connection;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -315,6 +316,16 @@ public final class Client {
         } catch (Problem.Gone gone) {
             return Ref.id(gone.timer().orElseThrow(() -> gone).id());
         }
+    }
+
+    // ---- in a transaction of the caller's database ----
+
+    /**
+     * Calls that take effect if the transaction of this connection commits. It is of PostgreSQL; the service reads the outbox
+     * of its database (docs/postgres.md).
+     */
+    public Transaction inTransaction(Connection connection) {
+        return new Transaction(connection);
     }
 
     // ---- many timers ----
