@@ -39,7 +39,7 @@ def database():
     with postgres_servers.Postgres() as server:
         subprocess.run([harness.find("tickwheel"), "postgres", "init", server.url(), "--apply"], check=True,
                        stdout=subprocess.DEVNULL, timeout=60)
-        server.look("CREATE TABLE orders (id bigint, state text)")
+        server.look("CREATE TABLE public.orders (id bigint, state text)")
         yield server
 
 

@@ -48,7 +48,9 @@ export function queryOf<Sql>(connection: Query | PgConnection | PrismaTransactio
   if (tag && "execute" in connection) return withTag(connection, tag);
   if (typeof connection === "function") return connection;
   if ("$queryRawUnsafe" in connection) return (statement, values) => connection.$queryRawUnsafe(statement, ...values);
-  if ("query" in connection && typeof connection.query === "function" && !("totalCount" in connection)) return (statement, values) => connection.query(statement, values);
+  const isPool = "totalCount" in connection;
+  if ("query" in connection && typeof connection.query === "function" && !isPool)
+    return (statement, values) => connection.query(statement, values);
   throw new TypeError("this is no connection that has a transaction: give a client of a pool, or a function");
 }
 
