@@ -55,7 +55,9 @@ class Database:
         if "ANY(%s)" in statement:
             statement = statement.replace("= ANY(%s)", f"IN ({', '.join(map(str, arguments[0]))})")
             arguments = ()
-        return self.base.execute(statement.replace("FOR UPDATE SKIP LOCKED", ""), arguments)
+        later = (NOW + timedelta(hours=1)).isoformat()
+        statement = statement.replace("FOR UPDATE SKIP LOCKED", "").replace("now() + interval '1 hour'", f"'{later}'")
+        return self.base.execute(statement, arguments)
 
     def commit(self):
         self.base.commit()
