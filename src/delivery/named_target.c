@@ -359,6 +359,27 @@ static enum error_code named_read_before(struct named_reader *reader)
     return ERROR_NONE;
 }
 
+static enum error_code named_read_limits(struct named_reader *reader)
+{
+    struct json_string string;
+    const char *reason = "";
+
+    if (json_peek(&reader->json) != JSON_OBJECT || !json_enter_object(&reader->json))
+        return named_wrong(reader, "#/limits", "", "It must be an object");
+    while (json_next_member(&reader->json, &string)) {
+        const struct bytes name = named_decode(reader, &string);
+        const enum named_limits_result result =
+            named_limits_read(&reader->json, name, &reader->target->limits, &reason);
+
+        if (result == NAMED_LIMITS_UNKNOWN)
+            return named_unknown(reader, "#/limits", name);
+        if (result == NAMED_LIMITS_WRONG)
+            return named_wrong(reader, "#/limits/",
+                               bytes_equal(name, BYTES("rate")) ? "rate" : "concurrency", reason);
+    }
+    return ERROR_NONE;
+}
+
 /* Checks what several members say together. */
 static enum error_code named_check_members(struct named_reader *reader)
 {
@@ -387,13 +408,10 @@ static const struct named_member {
     const char *name;
     enum error_code (*read)(struct named_reader *reader);
 } named_members[] = {
-    {"url", named_read_url},
-    {"method", named_read_method},
-    {"headers", named_read_headers},
-    {"auth", named_read_auth},
-    {"ca", named_read_ca},
-    {"signing", named_read_signing},
-    {"signing_before", named_read_before},
+    {"url", named_read_url},         {"method", named_read_method},
+    {"headers", named_read_headers}, {"auth", named_read_auth},
+    {"ca", named_read_ca},           {NAMED_LIMITS, named_read_limits},
+    {"signing", named_read_signing}, {"signing_before", named_read_before},
 };
 
 static enum error_code named_read_member(struct named_reader *reader, struct bytes name)
@@ -568,6 +586,7 @@ void named_target_put(const struct named_target *target, enum named_view view, s
         json_close(out, '}');
     }
     json_put_some(out, "ca", target->ca);
+    named_limits_put(&target->limits, out);
     if (named_value_is_set(&target->values[NAMED_SIGNING]))
         named_put_secret(&target->values[NAMED_SIGNING], "signing", view, out);
     if (named_value_is_set(&target->values[NAMED_BEFORE]))

@@ -4,7 +4,7 @@
  *
  *     {"url": "https://api.billing.example/v1", "method": "PUT", "headers": {"x-team": "a"},
  *      "auth": {"kind": "bearer", "token": "s3cret"}, "ca": "-----BEGIN CERTIFICATE----- ...",
- *      "signing": "whsec_..."}
+ *      "signing": "whsec_...", "limits": {"concurrency": 2, "rate": "10/s"}}
  *
  * A secret is a text when a client sends it; {"secret_ref": "env:NAME"} or "file:PATH" if it is
  * kept elsewhere; {"set": true}, as it is shown, if it stays; {"sealed": ..., "since": ...} when
@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "delivery/named_auth.h"
+#include "timer/named_limits.h"
 
 #define NAMED_URL_SIZE_MAX     2048
 #define NAMED_HEADERS_SIZE_MAX 4096
@@ -52,6 +53,7 @@ struct named_value {
 struct named_target {
     struct bytes url, method, ca; /* empty method: POST; empty ca: the authorities of the daemon */
     struct bytes headers;         /* "name: value\n" each */
+    struct named_limits limits;
     /* further headers that are shown as *** (timer/sensitive_headers.h); set by whoever shows it */
     struct bytes sensitive_headers;
     const struct named_auth *auth;               /* NULL for none */

@@ -10,8 +10,9 @@
 struct budget_pool {
     struct share_target target; /* its places; only webhooks and leases use its other fields */
     enum budget_kind kind;
-    _Atomic uint32_t limit; /* FLOW: limit of the flow; may also be read without the lock */
-    struct pace pace;       /* FLOW: its starts; `told` is 0 before the first with a rate */
+    /* FLOW, TARGET: limit of its own, of all parts; may also be read without the lock */
+    _Atomic uint32_t limit;
+    struct pace pace; /* its starts; `told` is 0 before the first with a rate */
     uint32_t claim_count;
     uint32_t checked_held, checked_count; /* for budget_check */
     struct budget *budget;
@@ -26,9 +27,10 @@ struct budget {
 
     pthread_mutex_t lock; /* guards the fields below */
     struct list members;
-    uint32_t member_count; /* members that are not retired */
-    bool was_lowered;      /* the limits were lowered, so more places than they allow may be held */
-    struct wall now;       /* time last reported by a member */
+    /* members that are not retired; may also be read without the lock */
+    _Atomic uint32_t member_count;
+    bool was_lowered; /* the limits were lowered, so more places than they allow may be held */
+    struct wall now;  /* time last reported by a member */
     struct map pools[BUDGET_KIND_COUNT]; /* key -> budget_pool */
     struct shares webhook_shares, lease_shares;
 };
@@ -83,12 +85,22 @@ uint64_t budget_seed(const struct budget *budget)
 
 /* ---- places ---- */
 
+/* Returns the part of the members, rounded up. */
+static uint64_t budget_part_of(const struct budget *budget, uint64_t limit)
+{
+    const uint64_t members = atomic_load_explicit(&budget->member_count, memory_order_relaxed);
+
+    return (limit * members + budget->parts - 1) / budget->parts;
+}
+
 static uint32_t budget_pool_max(const struct budget_pool *pool)
 {
     const uint32_t max = atomic_load_explicit(&pool->budget->max[pool->kind], memory_order_relaxed);
-    const uint32_t limit = atomic_load_explicit(&pool->limit, memory_order_relaxed);
+    uint64_t limit = atomic_load_explicit(&pool->limit, memory_order_relaxed);
 
-    return limit < max ? limit : max;
+    if (pool->kind == BUDGET_TARGET)
+        limit = budget_part_of(pool->budget, limit);
+    return limit < max ? (uint32_t)limit : max;
 }
 
 static uint32_t budget_pool_held(const struct budget_pool *pool)
@@ -323,14 +335,15 @@ void budget_limit(struct budget_claim *claim, uint32_t limit)
     struct budget_pool *pool = claim->pool_;
     struct budget *budget = pool->budget;
 
-    assert(claim->kind == BUDGET_FLOW && limit > 0);
+    assert((claim->kind == BUDGET_FLOW || claim->kind == BUDGET_TARGET) && limit > 0);
     if (atomic_load_explicit(&pool->limit, memory_order_relaxed) == limit)
         return;
     pthread_mutex_lock(&budget->lock);
     atomic_store_explicit(&pool->limit, limit, memory_order_relaxed);
-    budget->was_lowered |= budget_pool_held(pool) > limit;
+    budget->was_lowered |= budget_pool_held(pool) > budget_pool_max(pool);
     budget_pool_changed(pool, claim->member_);
-    budget_fetch(claim);
+    if (claim->kind == BUDGET_FLOW) /* the places of webhooks are fetched by budget_take */
+        budget_fetch(claim);
     pthread_mutex_unlock(&budget->lock);
 }
 
@@ -344,8 +357,10 @@ bool budget_start(struct budget_claim *claim, uint64_t rate, struct wall now, st
     struct budget_pool *pool = claim->pool_;
     struct budget *budget = pool->budget;
 
-    assert(claim->kind == BUDGET_FLOW && rate > 0);
+    assert((claim->kind == BUDGET_FLOW || claim->kind == BUDGET_TARGET) && rate > 0);
     pthread_mutex_lock(&budget->lock);
+    if (claim->kind == BUDGET_TARGET)
+        rate = budget_part_of(budget, rate);
     if (pool->pace.told.ms == 0)
         pace_init(&pool->pace, rate, now);
     if (wall_since(now, pool->pace.told) < BUDGET_TURN_MS)
@@ -407,22 +422,17 @@ void budget_end(struct budget_claim *claim, enum share_class class, enum budget_
 
 /* ---- members ---- */
 
-static uint32_t budget_part_of(const struct budget *budget, uint32_t limit)
-{
-    const uint64_t all = (uint64_t)limit * budget->member_count;
-
-    return (uint32_t)((all + budget->parts - 1) / budget->parts);
-}
-
 /* Recomputes all limits after the number of members has changed. */
 static void budget_scale(struct budget *budget, const struct budget_member *acting)
 {
-    shares_set_max(&budget->webhook_shares, budget_part_of(budget, budget->whole.webhooks));
+    shares_set_max(&budget->webhook_shares,
+                   (uint32_t)budget_part_of(budget, budget->whole.webhooks));
     shares_set_max(&budget->lease_shares,
-                   budget_part_of(budget, budget->whole.each[BUDGET_LEASES]));
+                   (uint32_t)budget_part_of(budget, budget->whole.each[BUDGET_LEASES]));
     for (int kind = 0; kind < BUDGET_KIND_COUNT; kind++) {
-        const uint32_t max = budget_part_of(budget, budget->whole.each[kind]);
-        const bool is_more = max > atomic_load(&budget->max[kind]);
+        const uint32_t max = (uint32_t)budget_part_of(budget, budget->whole.each[kind]);
+        const bool is_more = max > atomic_load(&budget->max[kind]) ||
+                             (kind == BUDGET_TARGET && !acting->is_retired_);
         size_t cursor = 0;
 
         atomic_store(&budget->max[kind], max);

@@ -1,7 +1,7 @@
 /*
  * budget.h - places in flight that engines share: of all webhooks, of a tenant's webhooks to an
  * origin, of a connection of a broker, of all leases, of a tenant's leases, and of a flow; and the
- * rate of a flow.
+ * rates of flows and named targets.
  *
  * Each engine is a member, and has a claim to each pool of places that it uses:
  *
@@ -23,7 +23,8 @@
  *            each calls it at the end of each turn. Other places are distributed at once.
  * Limits     Those of the node, times the number of members that are not retired, divided by
  *            `parts`, rounded up. One claim holds each place. More places than the limit are held
- *            only after it was lowered. A flow also has a limit of its own, which is not divided.
+ *            only after it was lowered. A flow also has a limit of its own, which is not divided,
+ *            and a named target one that is.
  * Memory     A pool exists while a claim to it is open.
  * Errors     budget_create and budget_open fail for want of memory.
  * Threads    One thread at a time for each member; members may run in parallel. One lock is held
@@ -122,12 +123,13 @@ void budget_close(struct budget_claim *claim);
  * Leases and connections get free places within the call. Not for retired members. */
 void budget_ask(struct budget_claim *claim, uint32_t wanted);
 
-/* Sets the limit of the claim's flow, which other members use until one sets another. */
+/* Sets the limit of the claim's flow or named target, which other members use until one sets
+ * another. */
 void budget_limit(struct budget_claim *claim, uint32_t limit);
 
-/* Counts a start in the claim's flow, whose rate is `rate` (pace.h). Returns false if the rate
- * allows none now. *ret_next is the earliest time of the next start, and *ret_full the time from
- * which the flow's past has no effect on its rate. */
+/* Counts a start in the claim's flow or named target, whose rate is `rate` (pace.h); that of a
+ * named target is divided. Returns false if the rate allows none now. *ret_next is the earliest
+ * time of the next start, and *ret_full the time from which the past has no effect on the rate. */
 bool budget_start(struct budget_claim *claim, uint64_t rate, struct wall now, struct wall *ret_next,
                   struct wall *ret_full);
 

@@ -184,6 +184,60 @@ static void test_limits_are_of_the_members(void **state)
     }
 }
 
+/* A target's own limit is divided like that of the node, which is the most. A lower one takes no
+ * place away, and a higher one gives places to who waits. */
+static void test_a_target_has_its_own_limit(void **state)
+{
+    struct budget_pair pair;
+    struct budget_claim *claim = &pair.claims[0];
+    struct budget_member third;
+
+    (void)state;
+    budget_pair_init(&pair, BUDGET_TARGET, 10);
+    budget_limit(claim, 20);
+    assert_int_equal(budget_max(claim), 10);
+    budget_limit(claim, 3);
+    assert_int_equal(budget_max(claim), 3);
+    budget_ask(claim, 5);
+    assert_true(budget_pair_takes(&pair, 0));
+    assert_int_equal(claim->places[SHARE_PROVEN] + claim->places[SHARE_UNPROVEN], 3);
+    budget_limit(&pair.claims[1], 4); /* by another member */
+    assert_true(budget_pair_takes(&pair, 0));
+    assert_int_equal(claim->places[SHARE_PROVEN] + claim->places[SHARE_UNPROVEN], 4);
+    budget_limit(claim, 1);
+    budget_ask(&pair.claims[1], 1);
+    assert_false(budget_pair_takes(&pair, 1));
+    budget_ask(claim, 0);
+    assert_true(budget_pair_takes(&pair, 1));
+    budget_limit(claim, 3);
+    budget_retire(&pair.members[1]);
+    assert_int_equal(budget_max(claim), 2); /* half of it, rounded up */
+    budget_join(pair.budget, &third, NULL, NULL);
+    assert_int_equal(budget_max(claim), 3);
+    budget_leave(&third);
+    budget_pair_deinit(&pair);
+}
+
+/* Members count their starts together, each for its part of the rate. */
+static void test_a_rate_is_shared(void **state)
+{
+    struct wall next, full;
+    struct budget_pair pair;
+
+    (void)state;
+    budget_pair_init(&pair, BUDGET_TARGET, 10);
+    assert_true(budget_start(&pair.claims[0], PACE_ONE, NOW, &next, &full));
+    assert_int_equal(next.ms, NOW.ms + 1000);
+    assert_int_equal(full.ms, NOW.ms + 1000);
+    assert_false(budget_start(&pair.claims[1], PACE_ONE, NOW, &next, &full));
+    assert_true(budget_start(&pair.claims[1], PACE_ONE, next, &next, &full));
+    budget_retire(&pair.members[1]);
+    assert_false(
+        budget_start(&pair.claims[0], PACE_ONE, (struct wall){NOW.ms + 2000}, &next, &full));
+    assert_int_equal(next.ms, NOW.ms + 3000);
+    budget_pair_deinit(&pair);
+}
+
 /* ---- random members ---- */
 
 enum { MEMBERS = 5, TENANTS = 3, TARGETS = 7, CONNECTIONS = 2, LEASES = TARGETS + CONNECTIONS };
@@ -714,6 +768,8 @@ int main(void)
         cmocka_unit_test(test_a_grant_outlives_its_claim),
         cmocka_unit_test(test_a_member_that_ends_leaves_all),
         cmocka_unit_test(test_limits_are_of_the_members),
+        cmocka_unit_test(test_a_target_has_its_own_limit),
+        cmocka_unit_test(test_a_rate_is_shared),
         cmocka_unit_test(test_random_members),
         cmocka_unit_test(test_leases_are_shared_among_tenants),
         cmocka_unit_test(test_threads_share),

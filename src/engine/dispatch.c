@@ -355,6 +355,7 @@ static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, 
     assert(!engine->is_draining);
     assert(queue->inflight <= dispatch->inflight);
     const bool is_unproven = budget_use(dispatch_claim(queue)) == SHARE_UNPROVEN;
+    queue->named.has_start = false;
     queue->inflight++;
     dispatch->inflight++;
     dispatch->unproven += is_unproven;
@@ -409,6 +410,16 @@ static void dispatch_take_out(struct engine *engine, struct dispatch_queue *queu
     dispatch_queue_update(engine, queue);
 }
 
+/* Returns whether the limits of the queue's named target, and of its flow, let the timer start. */
+static enum lanes_answer dispatch_admit(struct engine *engine, struct dispatch_queue *queue,
+                                        struct entry *entry)
+{
+    if (dispatch_queue_start(engine, queue))
+        return lanes_admit(engine, queue, entry);
+    dispatch_queue_update(engine, queue);
+    return LANES_WAITS;
+}
+
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
                       struct delivery **ret_delivery)
 {
@@ -450,7 +461,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     if (!delivery)
         return false;
     assert(due.ms <= engine->now.ms); /* a timer is never early */
-    const enum lanes_answer answer = lanes_admit(engine, queue, entry);
+    const enum lanes_answer answer = dispatch_admit(engine, queue, entry);
     if (answer != LANES_STARTS) {
         free(delivery);
         return answer == LANES_WAITS;
@@ -675,6 +686,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
             queue->alarm = TW_NONE;
         queue->held_until =
             wall_min(queue->held_until, wall_add(engine->now, engine->options.storage_retry_ms));
+        queue->named.next_at = queue->named.kept_until = (struct wall){0};
         queue->reason_since = engine->now;
         queue->wants_alarm = true; /* its alarm was set for the old time */
         dispatch_take_early(engine, queue, &early);
@@ -695,7 +707,15 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
 
 void dispatch_limits_changed(struct engine *engine)
 {
+    size_t cursor = 0;
+
     flows_look_again(engine);
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
+        if (queue->kind != DISPATCH_WEBHOOK || list_is_empty(&queue->timers))
+            continue;
+        dispatch_queue_look_at_limits(engine, queue);
+        dispatch_queue_update(engine, queue);
+    }
 }
 
 /* ---- questions ---- */

@@ -79,7 +79,7 @@ void dispatch_drain(struct engine *engine);
  * case. */
 void dispatch_look_at_pauses(struct engine *engine);
 
-/* Applies new limits of flows. O(flows). */
+/* Applies new limits of flows and named targets. O(flows and queues). */
 void dispatch_limits_changed(struct engine *engine);
 
 /* Makes engine_take_woken return every queue that has items, also those it returned before.

@@ -47,8 +47,10 @@ void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue, struc
         list_push_front(&queue->timers, &entry->link);
     else
         list_push(&queue->timers, &entry->link);
-    if (is_first)
+    if (is_first) {
         dispatch_queue_look_at_pause(engine, queue);
+        dispatch_queue_look_at_limits(engine, queue);
+    }
     dispatch_queue_account(engine, queue, queue->reason);
     memcpy(entry->waited_ms, queue->waited_ms, sizeof(queue->waited_ms));
     if (queue->kind == DISPATCH_PULLED) /* which adds nothing up */

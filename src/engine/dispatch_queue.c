@@ -303,6 +303,10 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
     }
     if (dispatch_queue_is_full(queue))
         return WAIT_TARGET_LIMIT;
+    if (queue->named.next_at.ms > engine->now.ms) {
+        *ret_until = queue->named.next_at;
+        return WAIT_RATE;
+    }
     if (dispatch_lacks_pace(engine, queue)) {
         *ret_until = pace_next(&queue->pace, dispatch_rate(&engine->options, queue));
         return queue->kind == DISPATCH_OVERDUE ? WAIT_CATCH_UP : WAIT_RATE;
@@ -355,7 +359,8 @@ static struct wall dispatch_kept_until(const struct engine *engine,
 
     assert(queue->bytes == 0);
     assert(list_is_empty(&queue->timers) && queue->inflight == 0);
-    return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0}, queue->held_until);
+    return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0},
+                    wall_max(queue->named.kept_until, queue->held_until));
 }
 
 /* Wants a place for each timer if the queue may send, otherwise none. */

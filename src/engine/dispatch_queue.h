@@ -10,6 +10,7 @@
  *   survey.c          counts of timers that wait or are in flight, for clients
  *   waiting.c         counts of waiting timers, by tenant and queue; those that a breaker postponed
  *   connections.c     tenants take turns at a broker's connection
+ *   dispatch_limits.c the limits of named targets
  *   dispatch_line.c   timers join and leave a queue
  *   flows.c           flows: their places and rates
  *   lanes.c           timers that wait for their flow
@@ -77,6 +78,16 @@ struct order_mark {
     uint64_t serial;
 };
 
+/* The limits of a queue's named target. */
+struct dispatch_named {
+    uint64_t version; /* version of the definition; 0 if it was not looked at, or there is none */
+    uint32_t concurrency;   /* 0 if it was not looked at */
+    uint64_t rate;          /* as pace.h has it; 0 means unlimited */
+    struct wall next_at;    /* earliest time of the next start by the rate; 0 if any */
+    struct wall kept_until; /* time from which its past starts do not matter */
+    bool has_start;         /* counted a start for a timer that then had to wait for its flow */
+};
+
 /* Due timers of one tenant and origin, or of one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, earliest due time first */
@@ -105,7 +116,8 @@ struct dispatch_queue {
     struct wall paused_until; /* end of its pause; 0 if it is not paused */
     /* bounds of its last pause that overlapped with waiting timers */
     struct wall pause_began, pause_ended;
-    struct pace pace;        /* unused if the queue has no rate */
+    struct dispatch_named named; /* WEBHOOK only */
+    struct pace pace;            /* unused if the queue has no rate */
     tw_handle alarm;         /* wakes the queue when it may send or be freed; TW_NONE if not set */
     bool wants_alarm;        /* the alarm is missing because memory ran out */
     enum wait_reason reason; /* why the queue does not send, or that it may */
@@ -249,6 +261,18 @@ static inline bool dispatch_queue_is_paused(const struct engine *engine,
 {
     return queue->paused_until.ms > engine->now.ms;
 }
+
+/* ---- dispatch_limits.c ---- */
+
+/* Applies the limits of the queue's named target, if its definition has changed. Also called when
+ * it gets its first timer. */
+void dispatch_queue_look_at_limits(const struct engine *engine, struct dispatch_queue *queue);
+
+/* Counts a start in the rate of the named target. Returns false if the rate allows none now. The
+ * caller clears `has_start` when the delivery begins. */
+bool dispatch_queue_start(const struct engine *engine, struct dispatch_queue *queue);
+
+/* ---- dispatch_queue.c ---- */
 
 /* Returns the rate as pace.h has it; 0 means unlimited. */
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue);

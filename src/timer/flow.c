@@ -2,6 +2,7 @@
 #include "timer/flow.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* Reads a decimal number up to `max` that ends with `end`, or at the end of the text if `end` is 0,
  * and removes both from the text. */
@@ -41,6 +42,39 @@ void flow_encode(const struct flow *flow, struct buffer *out)
     buffer_append_bytes(out, flow->key);
     buffer_printf(out, "\n%u %u %llu", flow->concurrency, flow->rate,
                   (unsigned long long)flow->period_ms);
+}
+
+/* Periods that a rate may name by a letter, as in "10/s". */
+static const struct {
+    char letter;
+    uint64_t ms;
+} flow_periods[] = {{'s', 1000}, {'m', 60 * 1000}, {'h', 3600 * 1000}, {'d', 24 * 3600 * 1000}};
+
+enum { FLOW_PERIODS = sizeof(flow_periods) / sizeof(flow_periods[0]) };
+
+bool flow_rate_parse(struct bytes text, uint32_t *ret_rate, uint64_t *ret_period_ms)
+{
+    uint64_t rate;
+
+    if (!flow_read_number(&text, '/', FLOW_RATE_MAX - 1, &rate) || rate == 0 || text.size != 1)
+        return false;
+    for (size_t i = 0; i < FLOW_PERIODS; i++)
+        if (text.data[0] == flow_periods[i].letter) {
+            *ret_rate = (uint32_t)rate;
+            *ret_period_ms = flow_periods[i].ms;
+            return true;
+        }
+    return false;
+}
+
+bool flow_rate_text(uint32_t rate, uint64_t period_ms, char ret_text[FLOW_RATE_TEXT_SIZE])
+{
+    for (size_t i = 0; i < FLOW_PERIODS && rate < FLOW_RATE_MAX; i++)
+        if (period_ms == flow_periods[i].ms) {
+            snprintf(ret_text, FLOW_RATE_TEXT_SIZE, "%u/%c", rate, flow_periods[i].letter);
+            return true;
+        }
+    return false;
 }
 
 struct bytes flow_key(struct bytes text)

@@ -22,6 +22,7 @@
 #define FLOW_CONCURRENCY_MAX 100000
 #define FLOW_RATE_MAX        1000000
 #define FLOW_PERIOD_MS_MIN   UINT64_C(1000)
+#define FLOW_RATE_TEXT_SIZE  16 /* text of a rate such as "10/s", with its NUL */
 #define FLOW_PERIOD_MS_MAX   (UINT64_C(366) * 24 * 3600 * 1000)
 
 struct flow {
@@ -39,6 +40,12 @@ bool flow_decode(struct bytes text, struct flow *ret_flow);
 
 /* True if it has 1 to FLOW_KEY_SIZE_MAX bytes, none of them a control character. */
 bool flow_key_is_valid(struct bytes key);
+
+/* Reads a rate such as "10/s", by second, minute, hour or day. Returns false if it is none. */
+bool flow_rate_parse(struct bytes text, uint32_t *ret_rate, uint64_t *ret_period_ms);
+
+/* Writes a rate so. Returns false if the period has no letter, or the rate has too many digits. */
+bool flow_rate_text(uint32_t rate, uint64_t period_ms, char ret_text[FLOW_RATE_TEXT_SIZE]);
 
 /* Returns the key of an encoded flow. */
 struct bytes flow_key(struct bytes text);

@@ -158,7 +158,7 @@ ENGINE_MODULES = {
     "lookup": ("lookup",),
     "reload": ("reload",),
     "dispatch": ("dispatch", "dispatch_queue", "pull", "leases", "lateness", "connections", "survey", "survey_rows",
-                 "waiting", "dispatch_name", "dispatch_line", "dispatch_spill", "flows", "lanes", "order"),
+                 "waiting", "dispatch_name", "dispatch_limits", "dispatch_line", "dispatch_spill", "flows", "lanes", "order"),
     "spill": ("spill",),
     "fanout": ("fanout",),
     "outcome": ("outcome",),

@@ -562,7 +562,7 @@ export class Client {
     return this.#send({method: "GET", path: `/v1/named-targets/${encodeURIComponent(name)}`});
   }
 
-  /** Defines it, or replaces its definition: `url`, `method`, `headers`, `auth`, `ca`. Secrets left out stay. */
+  /** Defines it, or replaces its definition: `url`, `headers`, `auth`, `limits` and so on. Secrets left out stay. */
   setNamedTarget(name: string, definition: Figures, options: {ifVersion?: number} = {}): Promise<Figures> {
     return this.#json("PUT", `/v1/named-targets/${encodeURIComponent(name)}`, definition, condition(options.ifVersion));
   }

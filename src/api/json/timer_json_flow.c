@@ -6,21 +6,11 @@
 #include "base/json_write.h"
 #include "calendar/duration.h"
 
-#include <stdio.h>
-
 enum flow_field { FLOW_FIELD_key, FLOW_FIELD_concurrency, FLOW_FIELD_rate, FLOW_FIELD_period };
 
 static const char *const flow_fields[] = {"key", "concurrency", "rate", "period"};
 
 enum { FLOW_FIELDS = sizeof(flow_fields) / sizeof(flow_fields[0]), FLOW_POINTER_SIZE = 24 };
-
-/* Periods that a rate may name by a letter, as in "10/s". */
-static const struct {
-    char letter;
-    uint64_t ms;
-} flow_periods[] = {{'s', 1000}, {'m', 60 * 1000}, {'h', 3600 * 1000}, {'d', 24 * 3600 * 1000}};
-
-enum { FLOW_PERIODS = sizeof(flow_periods) / sizeof(flow_periods[0]) };
 
 static enum error_code flow_read_key(struct timer_parse *parse, const char *pointer)
 {
@@ -41,20 +31,9 @@ static enum error_code flow_read_rate_text(struct timer_parse *parse, const char
     char room[TIMER_JSON_NAME_ROOM];
     struct bytes text;
     enum error_code code = timer_parse_string_into(parse, pointer, room, &text);
-    uint32_t rate = 0;
-    size_t at = 0;
 
-    if (code)
+    if (code || flow_rate_parse(text, &parse->flow.rate, &parse->flow.period_ms))
         return code;
-    for (; at < text.size && at < 6 && text.data[at] >= '0' && text.data[at] <= '9'; at++)
-        rate = 10 * rate + (uint32_t)(text.data[at] - '0');
-    for (size_t i = 0; i < FLOW_PERIODS && rate > 0 && text.data[0] != '0'; i++)
-        if (at + 2 == text.size && text.data[at] == '/' &&
-            text.data[at + 1] == flow_periods[i].letter) {
-            parse->flow.rate = rate;
-            parse->flow.period_ms = flow_periods[i].ms;
-            return ERROR_NONE;
-        }
     return timer_parse_invalid(parse, pointer,
                                "It must be a number of starts and s, m, h or d, such as 10/s");
 }
@@ -185,15 +164,11 @@ void timer_json_put_flow(const struct flow *flow, struct buffer *out)
     json_put_string(out, "key", flow->key);
     if (flow->concurrency)
         json_put_number(out, "concurrency", flow->concurrency);
-    for (size_t i = 0; i < FLOW_PERIODS && flow->rate; i++)
-        if (flow->period_ms == flow_periods[i].ms && flow->rate < FLOW_RATE_MAX) {
-            char rate[16];
 
-            snprintf(rate, sizeof(rate), "%u/%c", flow->rate, flow_periods[i].letter);
-            json_put_text(out, "rate", rate);
-            return;
-        }
-    if (flow->rate) {
+    char rate[FLOW_RATE_TEXT_SIZE];
+    if (flow->rate && flow_rate_text(flow->rate, flow->period_ms, rate)) {
+        json_put_text(out, "rate", rate);
+    } else if (flow->rate) {
         json_put_number(out, "rate", flow->rate);
         duration_put(out, "period", flow->period_ms);
     }

@@ -210,9 +210,15 @@ static void explain_done(struct node_request *request)
     struct definitions *definitions = node_definitions(call->api->options.node);
     const struct definition *limits = definitions_find(
         definitions, timer->texts.tenant, DEFINITION_FLOW, flow_key(timer->texts.flow));
+    const struct definition *named =
+        timer->target.kind == TARGET_NAMED
+            ? definitions_find(definitions, timer->texts.tenant, DEFINITION_TARGET,
+                               timer_target_name(timer))
+            : NULL;
     const struct explain_view view = {
         .timer = timer,
         .explained = &command->explained,
+        .limits = named ? named_limits_of(named->value) : (struct named_limits){0},
         .flow = limits ? limits->value : (struct bytes){0},
         .target = node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
         .pause = target_pauses_of_both(pauses, command->explained.now, timer->texts.tenant,

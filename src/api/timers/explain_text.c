@@ -175,6 +175,17 @@ static void explain_say_flow(const struct explain_view *view, struct buffer *out
     buffer_append_text(out, ".");
 }
 
+static void explain_say_rate(const struct explain_view *view, struct buffer *out)
+{
+    const struct named_limits *limits = &view->limits;
+    char rate[FLOW_RATE_TEXT_SIZE];
+
+    if (limits->rate && flow_rate_text(limits->rate, limits->period_ms, rate))
+        buffer_printf(out, " gets at most %s by its `limits`, and target_rate_max.", rate);
+    else
+        buffer_append_text(out, " gets only so many a second: target_rate_max.");
+}
+
 /* Appends the limit for which a timer waits in a dispatch queue, with the name of its setting. */
 static void explain_say_limit(const struct explain_view *view, struct buffer *out)
 {
@@ -197,7 +208,7 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
         break;
     case WAIT_RATE:
         explain_say_origin(out, view);
-        buffer_append_text(out, " gets only so many a second: target_rate_max.");
+        explain_say_rate(view, out);
         break;
     case WAIT_CATCH_UP:
         buffer_append_text(out, "Of overdue timers only so many a second are delivered: "

@@ -14,6 +14,7 @@
 
 #include "delivery/targets.h"
 #include "engine/explain.h"
+#include "timer/named_limits.h"
 #include "timer/target_pauses.h"
 
 struct explain_view {
@@ -21,6 +22,7 @@ struct explain_view {
     const struct explained *explained;
     const struct target_status *target; /* NULL if its state is unknown */
     const struct target_pause *pause;   /* that of its queue or target; NULL if there is none */
+    struct named_limits limits;         /* those of its named target; 0 if it has none */
     struct bytes flow; /* text of the limits that are defined for its flow; empty if none are */
 };
 

@@ -1,4 +1,4 @@
-// The limits of a flow: as one types them, as the API takes them, and in words.
+// The limits of a flow, or of a named target: as one types them, as the API takes them, and in words.
 
 import {field, number} from "./parts.js";
 

@@ -1,6 +1,7 @@
 // Named targets: where they lead, how they authenticate and sign. Secrets are typed, and never shown again.
 
 import {call, curlOf, get, mayAdminister, post, query} from "./api.js";
+import {limitFields, limitsIn, limitWords} from "./limits.js";
 import {patch} from "./morph.js";
 import {action, ask, curl, field, h, table, tell, when, words} from "./parts.js";
 
@@ -59,12 +60,13 @@ const isGiven = (value) => (value instanceof File ? value.name !== "" : Boolean(
 function bodyOf(given, shown) {
   const headers = headersIn(given.headers);
   const auth = given.kind && {kind: given.kind};
+  const limits = limitsIn(given);
   for (const one of AUTHS[given.kind] ?? []) {
     const value = given[`${given.kind}_${one[0]}`];
     if (isGiven(value)) auth[one[0]] = isSecret(one) ? shown ?? value : value;
   }
   return {url: given.url.trim(), method: given.method, ...(Object.keys(headers).length && {headers}), ...(auth && {auth}),
-          ...(given.ca.trim() && {ca: given.ca}),
+          ...(given.ca.trim() && {ca: given.ca}), ...(Object.keys(limits).length && {limits}),
           ...(given.unsigned ? {signing: null} : given.signing && {signing: shown ?? given.signing})};
 }
 
@@ -107,6 +109,7 @@ function define(known, names, done) {
       ...authFields(known?.auth),
       field(known?.signing ? "Signing secret (left empty: it is kept)" : "Signing secret, if not the tenant's", "signing", {...SECRET, placeholder: "whsec_…"}),
       known?.signing && h("label", {class: "check"}, h("input", {type: "checkbox", name: "unsigned"}), "Sign as the tenant does"),
+      ...limitFields(known?.limits),
       field("Authorities to trust, PEM", "ca", {...PLAIN, rows: 2, value: known?.ca})],
     command: (given) => curlOf("PUT", pathOf(nameOf(given)), bodyOf(given, "SECRET")),
     run: async (given) => {
@@ -152,6 +155,7 @@ export async function named({content, signal}) {
         {name: "Calls", kind: "break", of: ({method, url}) => h("div", {}, `${method} `, words(url))},
         {name: "Authentication", kind: "break time", of: authOf},
         {name: "Signing", kind: "time", of: signingOf},
+        {name: "Limits", kind: "time", of: ({limits}) => limits && limitWords(limits)},
         {name: "Changed", kind: "time", of: ({changed}) => when(changed)},
         may && {name: "Do", of: (target) => h("div", {class: "buttons"}, action("Change", () => define(target, names, done), "plain"),
           target.signing ? action("Rotate", () => rotate(target, done), "plain") : "", action("Delete", () => remove(target, done), "danger"))},

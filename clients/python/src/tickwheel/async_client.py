@@ -385,7 +385,7 @@ class AsyncClient:
         return await self._send(_calls.named_target("GET", name))
 
     async def set_named_target(self, name: str, definition: Mapping[str, Any], *, if_version: Optional[int] = None) -> Json:
-        """Defines it, or replaces its definition: `url`, `method`, `headers`, `auth`, `ca`. Secrets left out stay."""
+        """Defines it, or replaces its definition: `url`, `headers`, `auth`, `limits` and so on. Secrets left out stay."""
         return await self._send(_calls.named_target("PUT", name, dict(definition), if_version))
 
     async def rotate_named_target(self, name: str, rotation: Mapping[str, Any]) -> Json:

@@ -673,8 +673,8 @@ public final class Client {
     }
 
     /**
-     * Defines it, or replaces its definition: url, method, headers, auth, ca. Secrets that are left out stay. With a
-     * version that is not null only if the definition has it.
+     * Defines it, or replaces its definition: url, method, headers, auth, ca, signing, limits. Secrets that are left
+     * out stay. With a version that is not null only if the definition has it.
      */
     public JsonNode setNamedTarget(String name, Object definition, Long ifVersion) {
         return transport.tree(new Call("PUT", namedTargetPath(name)).json(definition).onlyVersion(ifVersion));
