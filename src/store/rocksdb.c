@@ -17,10 +17,15 @@ static enum error_code rocksdb_load_meta(struct storage *storage, uint16_t parti
 
     assert(partition < store->partition_count);
     enum error_code code;
-    if ((code = store_enter_partition(store, partition, ret_error)))
-        return code;
-    code = store_load_meta(store, partition, ret_meta, ret_error);
-    store_leave(store);
+    unsigned repeats = 0;
+
+    do {
+        code = store_enter_partition(store, partition, ret_error);
+        if (code)
+            return code;
+        code = store_load_meta(store, partition, ret_meta, ret_error);
+        store_leave(store);
+    } while (store_can_repeat(store, code, &repeats));
     return code;
 }
 
@@ -49,12 +54,18 @@ static enum error_code rocksdb_load_note(struct storage *storage, enum storage_n
                                          struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code = store_enter_partition(store, partition, ret_error);
+    const size_t size = to->size;
+    enum error_code code;
+    unsigned repeats = 0;
 
-    if (code)
-        return code;
-    code = rocksdb_read_note(store, note, partition, to, ret_error);
-    store_leave(store);
+    do {
+        to->size = size;
+        code = store_enter_partition(store, partition, ret_error);
+        if (code)
+            return code;
+        code = rocksdb_read_note(store, note, partition, to, ret_error);
+        store_leave(store);
+    } while (store_can_repeat(store, code, &repeats));
     return code;
 }
 

@@ -4,6 +4,7 @@
 #include "sys/files.h"
 
 #define RECOVER_PAUSE_NS UINT64_C(100000000)  /* interval of readers' attempts */
+#define READ_REPEATS_MAX 8                    /* repeats of one call because of damaged blocks */
 #define LOOK_PAUSE_NS    UINT64_C(1000000000) /* interval of checks of the folder by writes */
 
 /* ---- failures ---- */
@@ -46,6 +47,11 @@ bool store_mend(struct rocksdb_store *store)
     const bool is_mended = rocksdb_block_set_aside(store);
     pthread_mutex_unlock(&store->commit_lock);
     return is_mended;
+}
+
+bool store_can_repeat(struct rocksdb_store *store, enum error_code code, unsigned *repeats)
+{
+    return code == ERROR_IO && (*repeats)++ < READ_REPEATS_MAX && store_mend(store);
 }
 
 /* Lets a reader try to end a failure, like a change does, because an engine that cannot read sends

@@ -11,7 +11,6 @@
 enum {
     BIG_SCAN_ROWS = 256,
     READAHEAD_BYTES = 256 * 1024,
-    READ_REPEATS_MAX = 8, /* maximum of repeats of one call because of damaged blocks */
 };
 
 /* ---- setting aside ---- */
@@ -186,13 +185,6 @@ static enum error_code rocksdb_read_scan(struct storage *storage, const struct s
     return code;
 }
 
-/* True if a failed call may be repeated, because the damaged block is set aside. */
-static bool rocksdb_read_can_repeat(struct rocksdb_store *store, enum error_code code,
-                                    unsigned *repeats)
-{
-    return code == ERROR_IO && (*repeats)++ < READ_REPEATS_MAX && store_mend(store);
-}
-
 enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,
                            struct storage_page *ret_page, struct error *ret_error)
 {
@@ -201,7 +193,7 @@ enum error_code store_scan(struct storage *storage, const struct storage_scan *s
 
     do
         code = rocksdb_read_scan(storage, scan, ret_page, ret_error);
-    while (rocksdb_read_can_repeat(store_of(storage), code, &repeats));
+    while (store_can_repeat(store_of(storage), code, &repeats));
     return code;
 }
 
@@ -324,7 +316,7 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
             return code;
         code = rocksdb_read_find_anywhere(store, id, ret_timer, ret_error);
         store_leave(store);
-    } while (rocksdb_read_can_repeat(store, code, &repeats));
+    } while (store_can_repeat(store, code, &repeats));
     return code == ERROR_NOT_FOUND ? error_set(ret_error, ERROR_NOT_FOUND, "there is no such timer")
                                    : code;
 }
@@ -402,6 +394,6 @@ enum error_code store_lookup(struct storage *storage, const struct storage_looku
 
     do
         code = rocksdb_read_lookup(storage, lookup, ret_names, ret_error);
-    while (rocksdb_read_can_repeat(store_of(storage), code, &repeats));
+    while (store_can_repeat(store_of(storage), code, &repeats));
     return code;
 }

@@ -286,6 +286,10 @@ void store_recover(struct rocksdb_store *store);
 /* Mends damaged tables if one was found. Returns false if none was, or it cannot be mended. */
 bool store_mend(struct rocksdb_store *store);
 
+/* True if a failed read may be repeated, because the damaged block that it met is mended or set
+ * aside. `repeats` counts those of one call. */
+bool store_can_repeat(struct rocksdb_store *store, enum error_code code, unsigned *repeats);
+
 /* True if the data folder is where it was. */
 bool store_look(struct rocksdb_store *store);
 
