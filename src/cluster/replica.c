@@ -725,12 +725,11 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
     }
 }
 
-/* True if the first record of all is the begin of a sweep: an import (import.h). */
-static bool replica_is_import(const struct replica *replica, uint64_t offset,
-                              const struct frame *frame)
+/* True if the first record that an empty partition reads is the begin of a sweep: the log was
+ * trimmed, or is an import (import.h). */
+static bool replica_begins_swept(const struct replica *replica, const struct frame *frame)
 {
-    return offset == 0 && replica_next(replica) == 0 && !replica->log.missing_end &&
-           replica_is_begin(frame);
+    return replica_next(replica) == 0 && !replica->log.missing_end && replica_is_begin(frame);
 }
 
 void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, struct instant now)
@@ -754,7 +753,7 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
         replica_note_state(replica);
         return;
     }
-    if (replica_is_import(replica, offset, &frame)) {
+    if (replica_begins_swept(replica, &frame)) {
         replica_begin_anew(replica, offset, &frame);
         return;
     }

@@ -120,7 +120,7 @@ void replica_destroy(struct replica *replica);
 uint64_t replica_next(const struct replica *replica);
 
 /* Returns true once if the log must be followed anew, from replica_next on. If replica_seeks,
- * from its first record at whatever offset. */
+ * from its first record at whatever offset: the log lacks the next one, or none was read. */
 bool replica_take_rewind(struct replica *replica);
 bool replica_seeks(const struct replica *replica);
 

@@ -26,7 +26,7 @@ struct instant replica_wake_at(const struct replica *replica, struct instant now
 
 bool replica_seeks(const struct replica *replica)
 {
-    return replica->reading == REPLICA_SEEKS;
+    return replica->reading == REPLICA_SEEKS || replica_next(replica) == 0;
 }
 
 bool replica_is_whole(const struct replica *replica)

@@ -411,7 +411,7 @@ static void node_serve_follow_log(struct node_replica *replica)
     replica->awaits_copy = step == NODE_COPY_WAITS;
     if (step != NODE_COPY_NONE)
         return;
-    if (replica_seeks(replica->replica) || replica_next(replica->replica) == 0)
+    if (replica_seeks(replica->replica))
         log_follow_begin(replica->log, NULL);
     else
         log_follow(replica->log, replica_next(replica->replica), NULL);
