@@ -10,7 +10,7 @@
 #include "node/node.h"
 #include "ops/event_log.h"
 
-/* Writes the lines if there are such secrets. */
+/* Writes to the log which secrets of named targets cannot be opened, if there are any. */
 void sealed_log_write(const struct event_log *log, const struct node *node);
 
 #endif

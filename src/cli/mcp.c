@@ -44,7 +44,7 @@ struct mcp_server {
     struct mcp_lines lines;
     struct output output; /* standard output, whose reader may stop reading */
     bool is_over;         /* the input has ended */
-    bool is_stopped;      /* a signal has asked to stop */
+    bool is_stopped;      /* SIGTERM or SIGINT came */
     struct mcp_call calls[MCP_CALLS_MAX];
 };
 
@@ -59,7 +59,7 @@ static void mcp_begin_answer(struct mcp_server *server, struct bytes id)
     json_put_raw(out, "id", id.size ? id : BYTES("null"));
 }
 
-/* Writes the answer. While the client does not read, only a signal is looked at. */
+/* Writes the answer. While the client does not read it, only a signal can end the wait. */
 static void mcp_end_answer(struct mcp_server *server)
 {
     struct cli *cli = server->cli;

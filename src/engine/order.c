@@ -52,7 +52,7 @@ struct wall order_paused_until(const struct dispatch_queue *queue)
     return first ? order_pause_of(first) : (struct wall){0};
 }
 
-/* ---- open or closed ---- */
+/* ---- whether workers may get the first item ---- */
 
 static bool order_has_no_earlier(const struct engine *engine, const struct dispatch_queue *queue)
 {

@@ -23,22 +23,22 @@
 
 /* X(name, maximum size, attribute). A longer text is cut. A text without an attribute is a field of
  * the span. */
-#define SPAN_TEXT_LIST(X)                                               \
-    X(name, 256, NULL)  /* name of the span */                          \
-    X(error, 256, NULL) /* message of the status; empty with success */ \
-    X(error_type, 64, "error.type")                                     \
-    X(method, 16, "http.request.method")                                \
-    X(route, 128, "http.route")                                         \
-    X(url, 2048, "url.full")                                            \
-    X(address, 255, "server.address")                                   \
-    X(system, 32, "messaging.system")                                   \
-    X(operation, 32, "messaging.operation.name")                        \
-    X(operation_type, 32, "messaging.operation.type")                   \
-    X(destination, 255, "messaging.destination.name")                   \
-    X(message, 64, "messaging.message.id")                              \
-    X(timer, 64, "tickwheel.timer.id")                                  \
-    X(key, 256, "tickwheel.timer.key")                                  \
-    X(tenant, 128, "tickwheel.tenant")                                  \
+#define SPAN_TEXT_LIST(X)                                        \
+    X(name, 256, NULL)  /* name of the span */                   \
+    X(error, 256, NULL) /* why it failed; empty if it did not */ \
+    X(error_type, 64, "error.type")                              \
+    X(method, 16, "http.request.method")                         \
+    X(route, 128, "http.route")                                  \
+    X(url, 2048, "url.full")                                     \
+    X(address, 255, "server.address")                            \
+    X(system, 32, "messaging.system")                            \
+    X(operation, 32, "messaging.operation.name")                 \
+    X(operation_type, 32, "messaging.operation.type")            \
+    X(destination, 255, "messaging.destination.name")            \
+    X(message, 64, "messaging.message.id")                       \
+    X(timer, 64, "tickwheel.timer.id")                           \
+    X(key, 256, "tickwheel.timer.key")                           \
+    X(tenant, 128, "tickwheel.tenant")                           \
     X(outcome, 16, "tickwheel.outcome")
 
 enum span_text {

@@ -36,7 +36,7 @@ struct spans {
     atomic_bool is_urgent; /* a queue has more than SPANS_URGENT_BYTES */
     atomic_bool ends;
     _Atomic uint64_t stop_at_ns; /* with `ends`: instant at which nothing is sent any more */
-    pthread_mutex_t lock;        /* guards the next two */
+    pthread_mutex_t lock;        /* guards `dropped` and `cause` */
     uint64_t dropped;
     struct error cause; /* why spans were dropped last */
     pthread_t thread;
