@@ -14,6 +14,7 @@ command runs without that variable:
 POSTGRES_BIN names the folder of the programs of another version than Debian's.
 """
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -88,7 +89,11 @@ class Postgres(broker_servers.Server):
         self.database = user
         self.data = os.path.join(self.folder, "data")
         give(self.folder)
-        self.make_data()
+        try:
+            self.make_data()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def make_data(self):
         run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
@@ -144,13 +149,17 @@ class Postgres(broker_servers.Server):
         return None
 
     def backends(self):
-        """The processes of the server besides its first."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
-            return [int(word) for word in file.read().split()]
+        """The processes of the server besides its first; none once that has ended."""
+        try:
+            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
+                return [int(word) for word in file.read().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            return []
 
     def signal_all(self, number):
         for process in (self.process.pid, *self.backends()):
-            os.kill(process, number)
+            with contextlib.suppress(ProcessLookupError):  # a backend whose client has left ends by itself
+                os.kill(process, number)
 
     def freeze(self):
         """Stops all its processes; thaw lets them go on, kill ends them."""
