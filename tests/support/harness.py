@@ -81,7 +81,7 @@ class Program:
     """A child process whose output goes to a file; it is ended with the test. `enter` is called in it first."""
 
     def __init__(self, command, env=None, enter=None):
-        self.log_path = tempfile.mktemp(prefix="tickwheel-log-")
+        self.log_path, self.sent = tempfile.mktemp(prefix="tickwheel-log-"), None
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env,
@@ -110,16 +110,18 @@ class Program:
 
     def signal(self, number, seconds=PATIENCE_S):
         if self.process.poll() is None:
+            self.sent = number
             self.process.send_signal(number)
         return self.process.wait(seconds)
 
     def close(self):
-        """Shows the output of a program that crashed, or in which a sanitizer found something."""
+        """Shows the output of a program that crashed by itself, or in which a sanitizer found something."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         if os.path.exists(self.log_path):
-            if self.process.returncode in CRASHES or re.search("Sanitizer|runtime error: ", self.output()):
+            crashed = self.process.returncode in CRASHES and self.process.returncode != -(self.sent or 0)
+            if crashed or re.search("Sanitizer|runtime error: ", self.output()):
                 print(f"{self.process.args[0]} ended with {self.process.returncode}:\n{self.output()}", file=sys.stderr)
             os.unlink(self.log_path)
 
