@@ -46,7 +46,9 @@ class ReleaseTest(daemon_case.DaemonCase):
         self.assertEqual((told["id"], told["attempts"]), (timer["id"], 2))
         self.assertEqual(self.report("ack", self.lease()), "ok")
         self.assertEqual(self.state(timer), "fired")
-        ends = self.call(200, "GET", f"/v1/deliveries?timer={timer['id']}")[1]["deliveries"]
+        path = f"/v1/deliveries?timer={timer['id']}"
+        harness.wait_until(lambda: len(self.call(200, "GET", path)[1]["deliveries"]) == 3, 20, "three ends")
+        ends = self.call(200, "GET", path)[1]["deliveries"]
         self.assertEqual([each.get("error") for each in ends], [None, RELEASED, RELEASED])
         self.assertEqual(self.daemon.metric("tickwheel_queue_leased"), 0)
 

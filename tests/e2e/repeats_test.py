@@ -211,20 +211,20 @@ class OverlapTest(daemon_case.DaemonCase):
 
 class DebounceTest(daemon_case.DaemonCase):
     def put(self, expected, headers=None, **fields):
-        body = {"target": self.receiver.url(), "debounce": {"for": "2s", "at_most": "1h"}, **fields}
+        body = {"target": self.receiver.url(), "debounce": {"for": "10m", "at_most": "1h"}, **fields}
         return self.call(expected, "PUT", "/v1/keys/cart/timer", body, headers)[1]
 
     # proves: debounce, debounce-first, debounce-if-match
     def test_calls_move_the_time(self):
         first = self.put(201, payload=1)
-        self.assertEqual(first["debounce"], {"for": "2s", "at_most": "1h", "first": first["created"]})
+        self.assertEqual(first["debounce"], {"for": "10m", "at_most": "1h", "first": first["created"]})
         second = self.put(200, payload=2)
         self.assertEqual((second["id"], second["debounce"]), (first["id"], first["debounce"]))
         self.assertGreaterEqual(second["due"], first["due"])
         self.put(412, {"If-Match": '"1"'}, payload=3)
         self.restart()
-        third = self.put(200, debounce={"for": "2s", "at_most": "2s"}, payload=4)
-        limit = daemon_case.ms_of(first["debounce"]["first"]) + 2000
+        third = self.put(200, debounce={"for": "10m", "at_most": "10m"}, payload=4)
+        limit = daemon_case.ms_of(first["debounce"]["first"]) + 600_000
         self.assertEqual(daemon_case.ms_of(third["due"]), limit)
         batch = '{"key": "cart", "target": "%s", "debounce": {"for": "1s", "at_most": "3s"}}\n' % self.receiver.url()
         answer = self.daemon.call("POST", "/v1/timers/batch", batch, {"Content-Type": "application/x-ndjson"})
