@@ -5,9 +5,11 @@
 #include "api/core/site.h"
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
+#include "delivery/named_file.h"
 #include "delivery/signatures.h"
 #include "delivery/token_issuer.h"
 #include "node/node.h"
+#include "sys/clock.h"
 
 static enum error_code settings_check_access(const struct config *config, struct error *ret_error)
 {
@@ -49,6 +51,29 @@ static enum error_code settings_check_tokens(const struct config *config, struct
     return code;
 }
 
+static enum error_code settings_check_named_targets(const struct config *config,
+                                                    const struct guard *guard,
+                                                    struct error *ret_error)
+{
+    const struct named_options options = {.keys = "",
+                                          .secrets_folder = "",
+                                          .sensitive_headers = config->sensitive_headers,
+                                          .guard = guard,
+                                          .issues_tokens = *config->webhook_token_issuer};
+    struct definitions *definitions = NULL;
+    struct named *named = NULL;
+
+    if (!*config->named_targets_file)
+        return ERROR_NONE;
+    enum error_code code = named_create(&options, &named, ret_error);
+    if (!code)
+        code = named_file_load(named, config->named_targets_file, wall_machine_now(),
+                               DEFINITION_CONFIGURED, &definitions, ret_error);
+    definitions_leave(definitions);
+    named_destroy(named);
+    return code;
+}
+
 enum error_code settings_check(const struct config *config, struct error *ret_error)
 {
     struct guard guard;
@@ -63,6 +88,8 @@ enum error_code settings_check(const struct config *config, struct error *ret_er
     if (code)
         return error_set(ret_error, code, "webhook_secret: %s", cause.text);
     code = settings_check_tokens(config, ret_error);
+    if (!code)
+        code = settings_check_named_targets(config, &guard, ret_error);
     if (code)
         return code;
     code = brokers_check_settings(config->broker_connections, config->cluster_brokers,

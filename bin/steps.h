@@ -46,9 +46,12 @@ enum error_code settings_check(const struct config *config, struct error *ret_er
 /* Checks that a virtual clock has no cluster and listens on loopback only. Reads no file. */
 enum error_code clock_check(const struct config *config, struct error *ret_error);
 
-/* Starts the clock that the data folder has, or is to have (node/clock_mark.h). With a virtual one
- * webhooks may call loopback. Called after data_folder_check. */
-enum error_code clock_start(struct config *config, struct error *ret_error);
+/* With a virtual clock, adds loopback to webhook_allow. Called before settings_check. */
+enum error_code clock_allow_loopback(struct config *config, struct error *ret_error);
+
+/* Starts the clock that the data folder has, or is to have (node/clock_mark.h). Called after
+ * data_folder_check. */
+enum error_code clock_start(const struct config *config, struct error *ret_error);
 
 /* ---- cluster_number.c: a number for a node whose cluster_node_id is auto ---- */
 

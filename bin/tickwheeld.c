@@ -249,6 +249,16 @@ static void reload_calendars(struct service *service)
         log_reload(service, "calendars", node_reload_calendars(service->node, &error), &error);
 }
 
+/* Reads the named targets of the configuration again. */
+static void reload_named_targets(struct service *service)
+{
+    struct error error = {.text = "out of memory"};
+
+    if (*service->config->named_targets_file)
+        log_reload(service, "named_targets_file", node_reload_named_targets(service->node, &error),
+                   &error);
+}
+
 /* Reloads tokens and certificates independently: a broken certificate must not keep a token from
  * being revoked. */
 static void reload(struct service *service)
@@ -263,6 +273,7 @@ static void reload(struct service *service)
             tokens_free(tokens);
     }
     log_reload(service, *service->config->tokens_file ? "tokens_file" : "nothing", code, &error);
+    reload_named_targets(service); /* before the senders, which say which secrets do not open */
     reload_senders(service);
     reload_calendars(service);
     if (*service->config->cluster_listen && *service->config->cluster_tls_certificate)
@@ -906,7 +917,7 @@ int main(int argc, char *argv[])
     struct error error;
     enum error_code refused = config_load(argc, argv, environ, &config, &request, &error);
     config_hide_secrets(argc, argv);
-    if (refused || settings_check(&config, &error)) {
+    if (refused || clock_allow_loopback(&config, &error) || settings_check(&config, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return EXIT_USAGE;
     }

@@ -27,14 +27,11 @@ enum error_code clock_check(const struct config *config, struct error *ret_error
     return ERROR_NONE;
 }
 
-enum error_code clock_start(struct config *config, struct error *ret_error)
+enum error_code clock_allow_loopback(struct config *config, struct error *ret_error)
 {
     struct clock_choice choice;
-    struct wall at;
-    enum error_code code = clock_choice_parse(config->clock, &choice, ret_error);
+    const enum error_code code = clock_choice_parse(config->clock, &choice, ret_error);
 
-    if (!code)
-        code = clock_mark_begin(config->data_folder, &choice, wall_machine_now(), &at, ret_error);
     if (code || !choice.is_virtual)
         return code;
     const bool is_allowed = strstr(config->webhook_allow, CLOCK_ALLOW) != NULL;
@@ -44,6 +41,18 @@ enum error_code clock_start(struct config *config, struct error *ret_error)
     if (!is_allowed)
         snprintf(config->webhook_allow + used, sizeof(config->webhook_allow) - used, "%s%s",
                  used ? "," : "", CLOCK_ALLOW);
-    clock_start_virtual(at);
     return ERROR_NONE;
+}
+
+enum error_code clock_start(const struct config *config, struct error *ret_error)
+{
+    struct clock_choice choice;
+    struct wall at;
+    enum error_code code = clock_choice_parse(config->clock, &choice, ret_error);
+
+    if (!code)
+        code = clock_mark_begin(config->data_folder, &choice, wall_machine_now(), &at, ret_error);
+    if (!code && choice.is_virtual)
+        clock_start_virtual(at);
+    return code;
 }

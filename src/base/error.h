@@ -48,7 +48,8 @@
     X(UNREADABLE, "unreadable", "A part of the storage cannot be read")                     \
     X(NO_BROKERS, "no-brokers", "The servers of the cluster's log do not answer")           \
     X(IN_DOUBT, "in-doubt", "It is not known whether the change was made")                  \
-    X(STOPPING, "stopping", "The server is stopping")
+    X(STOPPING, "stopping", "The server is stopping")                                       \
+    X(CONFIGURED, "configured", "The configuration of the daemon defines it")
 
 enum error_code {
 #define X(name, slug, title) ERROR_##name,

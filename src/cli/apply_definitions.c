@@ -194,9 +194,9 @@ static bool apply_is_defined(enum apply_kind kind, struct bytes row)
 static struct bytes apply_shown_form(struct apply_plan *plan, enum apply_kind kind,
                                      struct bytes row)
 {
-    static const char *const unasked[] = {"name",         "key",    "version", "changed", "since",
-                                          "running",      "until",  "waiting", "defined", "scope",
-                                          "more_on_disk", "oldest", "paused"};
+    static const char *const unasked[] = {"name",         "key",    "version", "changed",   "since",
+                                          "running",      "until",  "waiting", "defined",   "scope",
+                                          "more_on_disk", "oldest", "paused",  "defined_by"};
     const struct bytes pause = cli_member(row, "paused");
     struct cli_list members;
     struct bytes value;

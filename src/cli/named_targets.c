@@ -12,9 +12,13 @@
 
 static void named_targets_show(struct cli *cli, struct bytes answer)
 {
-    static const struct lists_column columns[] = {{"NAME", "name"},       {"URL", "url"},
-                                                  {"METHOD", "method"},   {"AUTH", "auth"},
-                                                  {"VERSION", "version"}, {"CHANGED", "changed"}};
+    static const struct lists_column columns[] = {{"NAME", "name"},
+                                                  {"URL", "url"},
+                                                  {"METHOD", "method"},
+                                                  {"AUTH", "auth"},
+                                                  {"VERSION", "version"},
+                                                  {"CHANGED", "changed"},
+                                                  {"DEFINED BY", "defined_by"}};
 
     lists_show_columns(cli, cli_member(answer, "targets"), columns,
                        sizeof(columns) / sizeof(*columns));

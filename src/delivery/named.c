@@ -161,14 +161,15 @@ static enum error_code named_append_value(struct named *named, const struct defi
     struct bytes ref = value->ref;
     struct buffer bound;
 
-    if (!field->is_secret) {
+    if (!field->is_secret || value->text.size) {
         buffer_append_bytes(out, value->text);
         return ERROR_NONE;
     }
     if (ref.size) {
         const struct bytes kind = bytes_cut(&ref, ':');
+        const struct bytes author = definition_is_configured(row) ? (struct bytes){0} : row->tenant;
         return bytes_equal(kind, BYTES("env"))
-                   ? named_read_env(row->tenant, ref, out, ret_error)
+                   ? named_read_env(author, ref, out, ret_error)
                    : named_read_file(named, row->tenant, ref, out, ret_error);
     }
     buffer_init(&bound);
@@ -668,6 +669,33 @@ static enum error_code named_check_headers(struct named *named, const struct nam
     return ERROR_NONE;
 }
 
+/* Checks what depends on the settings, and takes the secrets over that were left out. `last` is
+ * NULL for a new definition. */
+static enum error_code named_accept(struct named *named, struct named_target *target,
+                                    const struct named_target *last, struct named_fault *ret_fault)
+{
+    enum error_code code = named_check_hosts(named, target, ret_fault);
+
+    if (!code)
+        code = named_check_headers(named, target, ret_fault);
+    if (!code)
+        code = named_check_issuer(named, target, ret_fault);
+    return code ? code : named_keep(target, last, ret_fault);
+}
+
+enum error_code named_check_configured(struct named *named, struct bytes json,
+                                       struct named_fault *ret_fault)
+{
+    struct named_target target;
+    enum error_code code = named_target_parse(json, NAMED_CONFIGURED, &target, ret_fault);
+
+    if (code)
+        return code;
+    code = named_accept(named, &target, NULL, ret_fault);
+    named_target_deinit(&target);
+    return code;
+}
+
 enum error_code named_store(struct named *named, struct bytes tenant, struct bytes name,
                             struct wall now, struct named_target *target, struct bytes last,
                             struct buffer *out, struct named_fault *ret_fault)
@@ -676,14 +704,8 @@ enum error_code named_store(struct named *named, struct bytes tenant, struct byt
     struct named_target before;
     struct named_fault unused;
     const bool has_last = last.size && !named_target_parse(last, NAMED_STORED, &before, &unused);
-    enum error_code code = named_check_hosts(named, target, ret_fault);
+    enum error_code code = named_accept(named, target, has_last ? &before : NULL, ret_fault);
 
-    if (!code)
-        code = named_check_headers(named, target, ret_fault);
-    if (!code)
-        code = named_check_issuer(named, target, ret_fault);
-    if (!code)
-        code = named_keep(target, has_last ? &before : NULL, ret_fault);
     if (!code)
         code = named_seal_all(named, tenant, name, now, target, rooms, ret_fault);
     if (!code)

@@ -10,8 +10,8 @@
  * Secrets are opened here and nowhere else, and wiped with the delivery.
  *
  * References `file:PATH` is below secrets_folder, and below the folder of the tenant's name there
- *            if the tenant has a name. `env:NAME` is for the tenant without a name, which is the
- *            operator, and NAME begins with TICKWHEEL_SECRET_.
+ *            if the tenant has a name. `env:NAME` is for the operator: in definitions of the
+ *            configuration, and of the tenant without a name. NAME begins with TICKWHEEL_SECRET_.
  * Errors     ERROR_INVALID with the reason, without secrets.
  * Threads    Any.
  */
@@ -99,6 +99,10 @@ struct bytes named_audience_of(const struct delivery *delivery);
 enum error_code named_store(struct named *named, struct bytes tenant, struct bytes name,
                             struct wall now, struct named_target *target, struct bytes last,
                             struct buffer *out, struct named_fault *ret_fault);
+
+/* Checks a definition of the configuration. ERROR_INVALID with the place. */
+enum error_code named_check_configured(struct named *named, struct bytes json,
+                                       struct named_fault *ret_fault);
 
 /* Makes the stored form of the definition with the signing secrets of the rotation. Those of before
  * sign too for `overlap_ms`. ERROR_INVALID with the place. */

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <strings.h>
 
+#define NAMED_SECRET_FORM "It must be a string, or an object with secret_ref"
+
 /* ---- values ---- */
 
 static const struct named_auth_field named_signing_field = {
@@ -258,8 +260,7 @@ static enum error_code named_read_secret_member(struct named_reader *reader, str
         json_skip(json, NULL); /* as it is shown: the secret stays */
         return ERROR_NONE;
     }
-    return named_wrong(reader, "#/auth/", field,
-                       "It must be a string, or an object with secret_ref");
+    return named_wrong(reader, "#/auth/", field, NAMED_SECRET_FORM);
 }
 
 static enum error_code named_read_field(struct named_reader *reader, int index,
@@ -279,6 +280,8 @@ static enum error_code named_read_field(struct named_reader *reader, int index,
         return named_wrong(reader, "#/auth/", field->name, "It is nested too deeply");
     while (!code && json_next_member(&reader->json, &name))
         code = named_read_secret_member(reader, named_decode(reader, &name), field->name, value);
+    if (!code && reader->form == NAMED_CONFIGURED && !named_value_is_set(value))
+        return named_wrong(reader, "#/auth/", field->name, NAMED_SECRET_FORM);
     return code;
 }
 
@@ -353,6 +356,9 @@ static enum error_code named_read_before(struct named_reader *reader)
 {
     if (reader->form == NAMED_STORED)
         return named_read_field(reader, NAMED_BEFORE, &named_signing_field);
+    if (reader->form == NAMED_CONFIGURED)
+        return named_wrong(reader, "#/signing_before", "",
+                           "The secrets of before stand in `signing`, after the new ones");
     if (json_peek(&reader->json) != JSON_OBJECT)
         return named_wrong(reader, "#/signing_before", "", "It must be an object, as it is shown");
     json_skip(&reader->json, NULL);
@@ -535,7 +541,7 @@ static void named_put_secret(const struct named_value *value, const char *name,
     else if (view == NAMED_VIEW_STORED)
         json_put_string(out, "sealed", value->sealed);
     else
-        json_put_flag(out, "set", value->sealed.size > 0);
+        json_put_flag(out, "set", named_value_is_set(value));
     if (value->sealed.size && view == NAMED_VIEW_STORED)
         json_put_number(out, "since", value->since.ms);
     else if (value->sealed.size)

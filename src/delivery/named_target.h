@@ -6,9 +6,9 @@
  *      "auth": {"kind": "bearer", "token": "s3cret"}, "ca": "-----BEGIN CERTIFICATE----- ...",
  *      "signing": "whsec_...", "limits": {"concurrency": 2, "rate": "10/s"}}
  *
- * A secret is a text when a client sends it; {"secret_ref": "env:NAME"} or "file:PATH" if it is
- * kept elsewhere; {"set": true}, as it is shown, if it stays; {"sealed": ..., "since": ...} when
- * stored.
+ * A secret is a text when a client sends it, and in the configuration; {"secret_ref": "env:NAME"}
+ * or "file:PATH" if it is kept elsewhere; {"set": true}, as it is shown, if it stays; {"sealed":
+ * ..., "since": ...} when stored.
  *
  * Errors     ERROR_INVALID with the place, such as "#/auth/token", and the reason as a sentence.
  *            Neither shows a value. ERROR_NO_MEMORY.
@@ -39,11 +39,12 @@
 
 #define NAMED_HEADER_IS_SECRET "A secret belongs into `auth`: kind bearer, basic or header"
 
-enum named_form { NAMED_SENT, NAMED_STORED };
+/* NAMED_CONFIGURED is what a file of the configuration has: a secret there has no earlier value. */
+enum named_form { NAMED_SENT, NAMED_CONFIGURED, NAMED_STORED };
 
 /* The value of a field of authentication. */
 struct named_value {
-    struct bytes text;   /* of a field without secrets; of a secret that a client sent */
+    struct bytes text;   /* of a field without secrets; of a secret that is not sealed */
     struct bytes ref;    /* "env:NAME" or "file:PATH" */
     struct bytes sealed; /* seal.h */
     struct wall since;   /* time at which the secret was set */

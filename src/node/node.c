@@ -276,6 +276,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_holds_start(&node->holds, node->feed, node->targets, &node->calendars,
                                 config->data_folder, ret_error);
     if (code == ERROR_NONE)
+        code = node_reload_named_targets(node, ret_error);
+    if (code == ERROR_NONE)
         code = node_create_budget(node, ret_error);
     if (code == ERROR_NONE)
         code = node_cluster_init(node, ret_error);

@@ -245,8 +245,16 @@ struct target_pauses *node_pauses(struct node *node);
 /* Returns the named targets, which seal secrets and open them (delivery/named.h). */
 struct named *node_named(const struct node *node);
 
-/* Returns the definitions of all tenants. The caller leaves the table (definitions_leave). */
+/* Returns the definitions of all tenants: those of named_targets_file, and of the log all others.
+ * The caller leaves the table (definitions_leave). */
 struct definitions *node_definitions(struct node *node);
+
+/* Returns the definitions of the log alone. The caller leaves the table. */
+struct definitions *node_stored_definitions(struct node *node);
+
+/* Reads named_targets_file again; without that setting it does nothing. If it fails, the former
+ * definitions stay. */
+enum error_code node_reload_named_targets(struct node *node, struct error *ret_error);
 
 /* Answers all waiting workers without items; later ones do not wait. */
 void node_queue_stop_waiting(struct node *node);

@@ -39,6 +39,11 @@ struct definitions *node_definitions(struct node *node)
     return node_holds_definitions(&node->holds);
 }
 
+struct definitions *node_stored_definitions(struct node *node)
+{
+    return node_holds_stored(&node->holds);
+}
+
 /* What a drain needs to know of the members. */
 struct node_hold_members {
     uint32_t node;

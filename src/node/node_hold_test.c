@@ -7,7 +7,9 @@
 #include "store/rocksdb_store.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
+#include "sys/files.h"
 
+#include <limits.h>
 #include <semaphore.h>
 
 enum { HOLD_PARTITIONS = 3, HOLD_MANY = 40 };
@@ -211,6 +213,53 @@ static void test_node_definitions(void **state)
     node_stop(fixture->node);
 }
 
+static void hold_configure(struct hold_fixture *fixture, const char *text, enum error_code expected)
+{
+    struct error error = {.text = ""};
+
+    assert_int_equal(files_write(fixture->config.named_targets_file, bytes_of(text), NULL),
+                     ERROR_NONE);
+    assert_int_equal(node_reload_named_targets(fixture->node, &error), expected);
+    assert_true((expected == ERROR_NONE) == !error.text[0]);
+}
+
+/* Goal: a definition of the configuration hides that of the log with its name, which stays, and can
+ * be changed; it is not among the stored ones; a wrong file changes nothing.
+ * proves: named-target-file-first */
+static void test_configured_definitions(void **state)
+{
+    struct hold_fixture *fixture = *state;
+    uint64_t version;
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s.json", fixture->folder.path);
+    hold_set(fixture, "named_targets_file", path);
+    assert_int_equal(files_write(path, BYTES("{}"), NULL), ERROR_NONE);
+    hold_boot(fixture);
+    assert_int_equal(hold_define(fixture, "a", 0, &version), ERROR_NONE);
+    hold_configure(fixture, "{\"shop\":{\"billing\":{\"url\":\"http://a.example\"}}}", ERROR_NONE);
+    assert_true(hold_is_defined(fixture, "{\"url\":\"http://a.example\"}"));
+    assert_int_equal(hold_define(fixture, "b", version, &version), ERROR_NONE);
+    assert_true(hold_is_defined(fixture, "{\"url\":\"http://a.example\"}"));
+    struct definitions *stored = node_stored_definitions(fixture->node);
+    assert_int_equal(stored->count, 1);
+    assert_true(bytes_equal(stored->rows[0].value, BYTES("b")));
+    definitions_leave(stored);
+    hold_configure(fixture, "{\"shop\":{}", ERROR_INVALID);
+    node_stop(fixture->node);
+    assert_int_equal(
+        files_write(path, BYTES("{\"shop\":{\"crm\":{\"url\":\"http://a.example\"}}}"), NULL),
+        ERROR_NONE);
+    hold_boot(fixture);
+    assert_true(hold_is_defined(fixture, "b"));
+    hold_configure(fixture, "{}", ERROR_NONE);
+    struct definitions *definitions = node_definitions(fixture->node);
+    assert_int_equal(definitions->count, 1);
+    definitions_leave(definitions);
+    node_stop(fixture->node);
+    unlink(path);
+}
+
 /* Goal: each request is answered, also one that a stop overtakes; what was answered with success is
  * there at the next start. */
 static void test_a_stop_answers(void **state)
@@ -329,8 +378,9 @@ static void test_damaged_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_many_changes),        TEST(test_node_definitions), TEST(test_a_stop_answers),
-        TEST(test_a_change_that_fails), TEST(test_damaged_holds),
+        TEST(test_many_changes),   TEST(test_node_definitions),
+        TEST(test_a_stop_answers), TEST(test_a_change_that_fails),
+        TEST(test_damaged_holds),  TEST(test_configured_definitions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

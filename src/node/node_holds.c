@@ -1,6 +1,7 @@
 /* node_holds.c - maintenance and pauses of a node; see node_holds.h. */
 #include "node/node_holds.h"
 
+#include "delivery/named_file.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 
@@ -24,6 +25,8 @@ void node_holds_deinit(struct node_holds *holds)
     holds_deinit(&holds->made);
     holds_deinit(&holds->next); /* of a change that a stop overtook */
     buffer_deinit(&holds->bytes);
+    definitions_leave(holds->stored);
+    definitions_leave(holds->configured);
     pthread_mutex_destroy(&holds->lock);
     target_pause_board_deinit(&holds->pauses);
     definition_board_deinit(&holds->definitions);
@@ -43,6 +46,7 @@ enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
     holds->targets = targets;
     holds->calendars = calendars;
     target_pause_board_show(&holds->pauses, none.pauses);
+    holds->stored = definitions_hold(none.definitions);
     definition_board_show(&holds->definitions, none.definitions);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
@@ -67,6 +71,59 @@ struct definitions *node_holds_definitions(struct node_holds *holds)
     uint64_t version;
 
     return definition_board_take(&holds->definitions, &version);
+}
+
+struct definitions *node_holds_stored(struct node_holds *holds)
+{
+    pthread_mutex_lock(&holds->lock);
+    struct definitions *stored = holds->stored ? definitions_hold(holds->stored) : NULL;
+    pthread_mutex_unlock(&holds->lock);
+    return stored;
+}
+
+/* Shows these two tables as one, and becomes the holder of both. The definitions of the
+ * configuration hide those of the log with their names. Returns false if out of memory: then
+ * nothing has changed, and the caller stays the holder. The caller has the lock. */
+static bool node_holds_join(struct node_holds *holds, struct definitions *stored,
+                            struct definitions *configured)
+{
+    struct definitions *shown =
+        configured ? definitions_join(stored, configured) : definitions_hold(stored);
+
+    if (!shown)
+        return false;
+    definition_board_show(&holds->definitions, shown);
+    if (stored != holds->stored)
+        definitions_leave(holds->stored);
+    if (configured != holds->configured)
+        definitions_leave(holds->configured);
+    holds->stored = stored;
+    holds->configured = configured;
+    return true;
+}
+
+enum error_code node_holds_configure(struct node_holds *holds, struct named *named,
+                                     const char *path, struct error *ret_error)
+{
+    struct definitions *configured = NULL;
+
+    if (!*path)
+        return ERROR_NONE;
+    const uint64_t version = DEFINITION_CONFIGURED | (holds->configured_count + 1);
+    const enum error_code code =
+        named_file_load(named, path, wall_now(), version, &configured, ret_error);
+    if (code)
+        return code;
+    pthread_mutex_lock(&holds->lock);
+    const bool is_shown = node_holds_join(holds, holds->stored, configured);
+    holds->configured_count += is_shown;
+    pthread_mutex_unlock(&holds->lock);
+    if (!is_shown) {
+        definitions_leave(configured);
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory for named targets");
+    }
+    holds->changed(holds->context);
+    return ERROR_NONE;
 }
 
 /* ---- showing ---- */
@@ -106,7 +163,12 @@ static void node_holds_show_pauses(struct node_holds *holds, const struct holds 
 static void node_holds_show_definitions(struct node_holds *holds, struct definitions *definitions)
 {
     node_calendars_define(holds->calendars, definitions);
-    definition_board_show(&holds->definitions, definitions_hold(definitions));
+    definitions_hold(definitions);
+    pthread_mutex_lock(&holds->lock);
+    const bool is_shown = node_holds_join(holds, definitions, holds->configured);
+    pthread_mutex_unlock(&holds->lock);
+    if (!is_shown) /* the next change tries again */
+        definitions_leave(definitions);
 }
 
 static void node_holds_show_maintenance(struct node_holds *holds, const struct holds *made)

@@ -4,8 +4,8 @@
  * drained, which the notes of this node and the calls about the cluster look at, and what tenants
  * define by name.
  *
- * The log has the truth (cluster/holds.h). Here are the requests for changes, in order, and the
- * state that this node shows.
+ * The log has the truth (cluster/holds.h), except for named targets that the configuration of this
+ * node defines. Here are the requests for changes, in order, and the state that this node shows.
  *
  * Threads    Any, except for functions and fields of *the carrier*: the thread that puts changes
  *            into the log, and makes those that it has read or appended (node_hold.h).
@@ -14,6 +14,7 @@
 #define TICKWHEEL_NODE_NODE_HOLDS_H
 
 #include "cluster/holds.h"
+#include "delivery/named.h"
 #include "delivery/targets.h"
 #include "node/feed.h"
 #include "node/node.h"
@@ -32,7 +33,10 @@ struct node_holds {
     struct definition_board definitions; /* has its own lock */
     struct node_calendars *calendars;    /* is told the definitions; set by node_holds_start */
     atomic_bool is_maintained;           /* no delivery begins */
-    pthread_mutex_t lock;                /* guards the next six */
+    pthread_mutex_t lock;                /* guards the next nine */
+    struct definitions *stored;          /* definitions of the log */
+    struct definitions *configured;      /* those of the configuration; NULL for none */
+    uint64_t configured_count;           /* number of times that those were set */
     char note[NODE_NOTE_SIZE_MAX];       /* note of the maintenance */
     size_t note_size;
     size_t drained_count;
@@ -63,8 +67,17 @@ enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
 /* Returns the pauses of all tenants; the caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_holds_pauses(struct node_holds *holds);
 
-/* Returns the definitions of all tenants; the caller leaves the table (definitions_leave). */
+/* Returns the definitions of all tenants: those of the configuration, and of the log all others.
+ * The caller leaves the table (definitions_leave). */
 struct definitions *node_holds_definitions(struct node_holds *holds);
+
+/* Returns the definitions of the log alone; the caller leaves the table. */
+struct definitions *node_holds_stored(struct node_holds *holds);
+
+/* Reads named_targets_file, and shows its definitions in place of those that it had. Does nothing
+ * without that setting. On an error nothing changes. */
+enum error_code node_holds_configure(struct node_holds *holds, struct named *named,
+                                     const char *path, struct error *ret_error);
 
 /* True if the node of the cluster is drained. */
 bool node_holds_is_drained(struct node_holds *holds, uint32_t node);

@@ -80,6 +80,12 @@ struct named *node_named(const struct node *node)
     return webhook_sender_named(senders_find(node->senders, TARGET_NAMED));
 }
 
+enum error_code node_reload_named_targets(struct node *node, struct error *ret_error)
+{
+    return node_holds_configure(&node->holds, node_named(node), node->config->named_targets_file,
+                                ret_error);
+}
+
 void node_reload(struct node *node, const struct config *config, senders_told told, void *context)
 {
     senders_reload(node->senders, config, told, context);

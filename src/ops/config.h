@@ -117,6 +117,8 @@ enum config_log_level {
     FIELD(TEXT, secrets_keys_file, "", 0, 4000, "file to read secrets_keys from")                 \
     FIELD(TEXT, secrets_folder, "", 0, 4000,                                                      \
           "folder of the files that secret_ref names; that of a tenant is in it")                 \
+    FIELD(TEXT, named_targets_file, "", 0, 4000,                                                  \
+          "JSON file of named targets of this node; see webhooks.md")                             \
     FIELD(LIST, sensitive_headers, "", 0, 4000,                                                   \
           "more headers of timers that are shown as ***, such as x-token")                        \
     SECTION("timers", "Limits of timers, and how they are kept in memory.")                       \

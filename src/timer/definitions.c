@@ -122,6 +122,13 @@ enum error_code definitions_remove(const struct definitions *definitions, struct
                              (struct named_rows **)ret_definitions);
 }
 
+struct definitions *definitions_join(const struct definitions *under,
+                                     const struct definitions *over)
+{
+    return (struct definitions *)named_rows_join((const struct named_rows *)under,
+                                                 (const struct named_rows *)over);
+}
+
 const struct definition *definitions_at(const struct definitions *definitions, struct bytes tenant,
                                         struct bytes key)
 {

@@ -11,8 +11,8 @@
  *
  * Errors     TOO_MANY beyond a limit, NO_MEMORY, CORRUPT of bytes that definitions_encode did not
  *            write: then nothing was made.
- * Ownership  A table belongs to its holders; the last one that leaves frees it. Texts are borrowed
- *            and copied.
+ * Ownership  A table belongs to its holders; the last one that leaves wipes and frees it. Texts are
+ *            borrowed and copied.
  * Threads    Any.
  */
 #ifndef TICKWHEEL_TIMER_DEFINITIONS_H
@@ -43,6 +43,9 @@ enum definition_kind {
 #define DEFINITIONS_BYTES_MAX        500000 /* maximum size of an encoded table */
 #define DEFINITION_NAME_SIZE_MAX     64
 #define DEFINITION_KEY_SIZE_MAX      (DEFINITION_NAME_SIZE_MAX + 1)
+
+/* Bit in the version of each definition that comes from the configuration of this node. */
+#define DEFINITION_CONFIGURED (UINT64_C(1) << 63)
 
 /* Laid out like a struct named_row. */
 struct definition {
@@ -77,6 +80,18 @@ static inline enum definition_kind definition_kind(const struct definition *row)
     return (enum definition_kind)row->key.data[0];
 }
 
+/* True if it comes from the configuration of this node, and not from the log. */
+static inline bool definition_is_configured(const struct definition *row)
+{
+    return row->version & DEFINITION_CONFIGURED;
+}
+
+/* Returns the version that clients see: 0 if the definition comes from the configuration. */
+static inline uint64_t definition_version(const struct definition *row)
+{
+    return definition_is_configured(row) ? 0 : row->version;
+}
+
 /* Makes a table without rows; NULL if out of memory. Like every new table it has one holder. */
 struct definitions *definitions_create(void);
 
@@ -91,6 +106,11 @@ enum error_code definitions_put(const struct definitions *definitions, const str
 /* Makes a table without the row of this key. */
 enum error_code definitions_remove(const struct definitions *definitions, struct bytes tenant,
                                    struct bytes key, struct definitions **ret_definitions);
+
+/* Makes a table with the rows of both, beyond all limits. Of two rows with one key it has that of
+ * `over`. NULL if out of memory. */
+struct definitions *definitions_join(const struct definitions *under,
+                                     const struct definitions *over);
 
 /* Returns the row of the key; NULL if there is none. O(log rows). */
 const struct definition *definitions_at(const struct definitions *definitions, struct bytes tenant,

@@ -150,6 +150,45 @@ static void definitions_come_back(void **state)
     definitions_leave(definitions);
 }
 
+/* A join has each key once, in order, whatever both tables have. */
+static void a_join_prefers_the_second_table(void **state)
+{
+    struct random random = random_seeded(7);
+
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        struct definitions *tables[2] = {definitions_create(), definitions_create()};
+        const char *values[2] = {"1", "2"};
+        unsigned has[2] = {0, 0};
+
+        for (int i = 0; i < 2; i++)
+            for (int key = 0; key < 8; key++) {
+                char name[] = {'t', (char)('a' + key % 4), '\0'};
+
+                if (random_below(&random, 2))
+                    continue;
+                has[i] |= 1u << key;
+                tables[i] = definitions_test_put(tables[i], key < 4 ? "" : "shop", name,
+                                                 bytes_of(values[i]), ERROR_NONE);
+            }
+        struct definitions *joined = definitions_join(tables[0], tables[1]);
+        definitions_leave(tables[0]);
+        definitions_leave(tables[1]);
+        assert_non_null(joined);
+        assert_int_equal(joined->count, __builtin_popcount(has[0] | has[1]));
+        for (int key = 0; key < 8; key++) {
+            const char name[] = {'t', (char)('a' + key % 4)};
+            const struct definition *row = definitions_at(joined, bytes_of(key < 4 ? "" : "shop"),
+                                                          (struct bytes){name, sizeof(name)});
+
+            assert_int_equal(row != NULL, ((has[0] | has[1]) >> key) & 1);
+            if (row)
+                assert_true(bytes_equal(row->value, bytes_of(values[(has[1] >> key) & 1])));
+        }
+        definitions_leave(joined);
+    }
+}
+
 static void the_board_shows_the_latest_definitions(void **state)
 {
     struct definition_board board;
@@ -176,6 +215,7 @@ int main(void)
         cmocka_unit_test(a_row_is_found_by_its_name),
         cmocka_unit_test(definitions_keep_their_limits),
         cmocka_unit_test(definitions_come_back),
+        cmocka_unit_test(a_join_prefers_the_second_table),
         cmocka_unit_test(the_board_shows_the_latest_definitions),
     };
 

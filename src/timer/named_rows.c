@@ -96,8 +96,33 @@ void named_rows_hold(struct named_rows *table)
 
 void named_rows_leave(struct named_rows *table)
 {
-    if (table && atomic_fetch_sub(&table->holders_, 1) == 1)
-        free(table);
+    if (!table || atomic_fetch_sub(&table->holders_, 1) != 1)
+        return;
+    for (size_t i = 0; i < table->count; i++) /* a definition of the configuration has secrets */
+        if (table->rows[i].text.size)
+            explicit_bzero((char *)(uintptr_t)table->rows[i].text.data, table->rows[i].text.size);
+    free(table);
+}
+
+struct named_rows *named_rows_join(const struct named_rows *under, const struct named_rows *over)
+{
+    struct named_row *rows = calloc(under->count + over->count + 1, sizeof(*rows));
+    size_t count = 0;
+
+    if (!rows)
+        return NULL;
+    for (size_t i = 0, k = 0; i < under->count || k < over->count;) {
+        const struct named_row *low = i < under->count ? &under->rows[i] : NULL;
+        const struct named_row *high = k < over->count ? &over->rows[k] : NULL;
+        const int order = !low ? 1 : !high ? -1 : named_rows_compare(low, high->tenant, high->name);
+
+        rows[count++] = order < 0 ? *low : *high;
+        i += order <= 0;
+        k += order >= 0;
+    }
+    struct named_rows *made = named_rows_make(rows, count);
+    free(rows);
+    return made;
 }
 
 /* Writes the rows of the changed table to `rows`, which has room for one more than the table has.

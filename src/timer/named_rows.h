@@ -64,7 +64,7 @@ struct named_rows_edit {
 /* Makes a table without rows; NULL if out of memory. Like every new table it has one holder. */
 struct named_rows *named_rows_create(void);
 
-/* Adds a holder. named_rows_leave removes one, and frees the table after the last. */
+/* Adds a holder. named_rows_leave removes one, and wipes and frees the table after the last. */
 void named_rows_hold(struct named_rows *table);
 void named_rows_leave(struct named_rows *table); /* NULL has no effect */
 
@@ -74,6 +74,10 @@ size_t named_rows_place(const struct named_rows *table, struct bytes tenant, str
 /* Returns the row with this name; NULL if there is none. */
 const struct named_row *named_rows_find(const struct named_rows *table, struct bytes tenant,
                                         struct bytes name);
+
+/* Makes a table with the rows of both. Of two rows with one name it has that of `over`. Checks no
+ * limit. NULL if out of memory. */
+struct named_rows *named_rows_join(const struct named_rows *under, const struct named_rows *over);
 
 /* Makes a table with the change. */
 enum error_code named_rows_change(const struct named_rows_form *form,

@@ -62,8 +62,6 @@ class ComingFrom(DaemonCase):
         timer = self.timer("report")
         self.assertEqual((timer["state"], timer["schedule"]["timezone"]), ("scheduled", "Europe/Berlin"))
         self.assertEqual([run["outcome"] for run in timer["runs"]], ["done"])
-        imported = self.call(200, "GET", "/v1/timers?target=queue:cron")[1]["timers"]
-        self.assertEqual(sorted(timer["schedule"]["cron"] for timer in imported), ["*/10 * * * *", "0 2 * * *"])
 
     def test_qstash(self):
         self.run_blocks("QStash")

@@ -153,7 +153,8 @@ class DefinedTest(DashboardCase):
 
     # proves: dashboard, named-target
     def test_named_targets(self):
-        """Goal: a named target is defined, changed, rotated and deleted. Secrets are typed, and are in no page and no command."""
+        """Goal: a named target is defined, changed, rotated and deleted. Secrets are typed, and are in no page and no command. One
+        of the configuration has no buttons."""
         self.browser.open(f"{self.url}#/named")
         self.sees("Named targets: none")
         self.press("New named target")
@@ -204,6 +205,16 @@ class DefinedTest(DashboardCase):
         self.fill_dialog("Delete the named target billing?", "Delete it")
         self.sees("billing is deleted.")
         self.assertEqual(self.answer("/v1/named-targets")["targets"], [])
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+            json.dump({"-": {"billing": {"url": url, "auth": {"kind": "bearer", "token": SECRETS[0]}}}}, file)
+        self.addCleanup(os.unlink, file.name)
+        self.restart("--named-targets-file", file.name)
+        self.browser.open("about:blank")
+        self.browser.open(f"http://127.0.0.1:{self.daemon.port}/ui#/named")
+        self.sees("by the configuration")
+        self.assertRegex(self.row("billing"), rf"billing\s+POST {url}\s+bearer\s+token set")
+        self.assertFalse(self.browser.run("[...document.querySelectorAll('tbody button')].length"))
+        self.shows_no_secret()
 
     # proves: dashboard
     def test_scopes(self):

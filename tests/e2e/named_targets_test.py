@@ -391,11 +391,12 @@ class NamedTargetsTest(NamedCase):
 
 
 class LeakTest(NamedCase):
-    """Twelve kinds of secrets are planted and used; then nothing that the daemon wrote or answered has one of them."""
+    """Fourteen kinds of secrets are planted and used; then nothing that the daemon wrote or answered has one of them."""
 
     def plant(self):
         secrets = {kind: f"pl4nted-{kind}-{os.urandom(12).hex()}" for kind in
-                   ("bearer", "password", "header", "file", "env", "replaced", "removed", "refused", "failing", "resealed")}
+                   ("bearer", "password", "header", "file", "env", "replaced", "removed", "refused", "failing", "resealed",
+                    "configured")}
         key = subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],
                              check=True, capture_output=True, text=True).stdout
         with open(os.path.join(self.secrets, "client.key"), "w", encoding="utf-8") as file:
@@ -404,11 +405,17 @@ class LeakTest(NamedCase):
                                      capture_output=True, text=True, cwd=self.secrets).stdout
         with open(os.path.join(self.secrets, "token"), "w", encoding="utf-8") as file:
             file.write(secrets["file"])
+        signing = "whsec_" + base64.b64encode(os.urandom(32)).decode()
+        with open(os.path.join(self.secrets, "named.json"), "w", encoding="utf-8") as file:
+            json.dump({"-": {"l": {"url": self.receiver.url, "auth": {"kind": "bearer", "token": secrets["configured"]},
+                                   "signing": signing}}}, file)
+        secrets["signing"] = signing.removeprefix("whsec_")
         return secrets, key, certificate
 
     def forms(self, secrets, key):
         """Each secret as it is, and as it is sent."""
         forms = {kind: [text.encode()] for kind, text in secrets.items()}
+        forms["signing"].append(base64.b64decode(secrets["signing"]))
         forms["password"].append(base64.b64encode(f"u:{secrets['password']}".encode()))
         forms["certificate"] = [line.encode() for line in key.splitlines()[1:3]]
         forms["key"] = [KEY_1[3:].encode(), base64.b64decode(KEY_1[3:])]
@@ -432,12 +439,12 @@ class LeakTest(NamedCase):
         self.define(422, name="i", auth={"kind": "bearer", "token": secrets["refused"] + "\n"})
         self.define(name="j", auth=bearer_of("failing"), url="http://127.0.0.1:1")
         self.define(name="k", auth=bearer_of("resealed"))
-        return [self.create(f"{name}:/x", retry={"max_attempts": 3, "base": "1ms"}) for name in "abcdefgjk"]
+        return [self.create(f"{name}:/x", retry={"max_attempts": 3, "base": "1ms"}) for name in "abcdefgjkl"]
 
     def ask(self, timers):
         """What the daemon answers, as it is sent."""
         paths = ["/v1/named-targets", "/v1/timers", "/v1/dead", "/v1/targets", "/v1/deliveries", "/v1/stats", "/v1/verdict",
-                 "/metrics", "/readyz", "/openapi.json", *[f"/v1/named-targets/{name}" for name in "abcdefgjk"]]
+                 "/metrics", "/readyz", "/openapi.json", *[f"/v1/named-targets/{name}" for name in "abcdefgjkl"]]
         for timer in timers:
             paths += [f"/v1/timers/{timer['id']}", f"/v1/timers/{timer['id']}/explain"]
         answers = {}
@@ -458,23 +465,25 @@ class LeakTest(NamedCase):
                         found[path] = file.read()
         return found
 
-    # proves: no-credentials, secrets-sealed
+    # proves: no-credentials, secrets-sealed, named-target-file-memory
     def test_no_secret_is_found_again(self):
         secrets, key, certificate = self.plant()
         backups = tempfile.mkdtemp(prefix="tickwheel-e2e-")
         self.addCleanup(shutil.rmtree, backups)
         self.daemon.close()
-        self.daemon = self.start("--backup-folder", backups, "--log-level", "debug", env={"TICKWHEEL_SECRET_A": secrets["env"]})
+        self.daemon = self.start("--backup-folder", backups, "--log-level", "debug", "--named-targets-file",
+                                 os.path.join(self.secrets, "named.json"), env={"TICKWHEEL_SECRET_A": secrets["env"]})
         events = self.daemon.connect()
         events.request("GET", "/v1/events")
         stream = events.getresponse()
         timers = self.use(secrets, key, certificate)
-        self.receiver.wait(7)
+        self.receiver.wait(8)
+        self.define(409, name="l")
         for timer in timers:
             self.wait_for_words(timer, "'timer'")
         sent = b"".join(str(each).encode() for each in self.receiver.seen)
         forms = self.forms(secrets, key)
-        for kind in ("bearer", "header", "file", "env", "resealed"):
+        for kind in ("bearer", "header", "file", "env", "resealed", "configured"):
             self.assertIn(forms[kind][0], sent)  # so that what is looked for is what was used
         self.assertIn(forms["password"][1], sent)
         self.keys = [KEY_2, KEY_1]

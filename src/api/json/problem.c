@@ -48,6 +48,7 @@ enum {
     STATUS_IN_DOUBT = 503,
     STATUS_NO_BROKERS = 503,
     STATUS_STOPPING = 503,
+    STATUS_CONFIGURED = 409,
 };
 
 static const uint16_t problem_statuses[] = {

@@ -2,7 +2,8 @@
  * named_targets.c - defines, shows and removes named targets of a tenant (delivery/named_target.h).
  *
  * A change is answered when it is durable. Secrets are sealed before they reach the node, and no
- * answer shows them.
+ * answer shows them. A target of the configuration (delivery/named_file.h) is shown, and refuses
+ * changes.
  */
 #include "api/timers/timers.h"
 
@@ -42,7 +43,9 @@ static bool named_targets_put(const struct call *call, const struct definition *
     json_put_string(out, "name", definition_name(row));
     target.sensitive_headers = call_view(call).sensitive_headers;
     named_target_put(&target, NAMED_VIEW_SHOWN, out);
-    json_put_number(out, "version", row->version);
+    if (definition_is_configured(row))
+        json_put_text(out, "defined_by", "configuration");
+    json_put_number(out, "version", definition_version(row));
     rfc3339_put(out, "changed", row->since);
     named_target_deinit(&target);
     return true;
@@ -69,7 +72,8 @@ static void named_targets_answer(struct call *call, int status)
     json_open(&response.body, NULL, '{');
     const bool is_read = named_targets_put(call, row, &response.body);
     json_close(&response.body, '}');
-    http_response_header(&response, "ETag", "\"%llu\"", (unsigned long long)row->version);
+    if (!definition_is_configured(row))
+        http_response_header(&response, "ETag", "\"%llu\"", (unsigned long long)row->version);
     definitions_leave(definitions);
     if (!is_read) {
         buffer_deinit(&response.body);
@@ -201,12 +205,27 @@ void named_targets_set_begin(struct call *call)
         call_begin_json(call);
 }
 
+static void named_targets_refuse_configured(struct call *call)
+{
+    struct error error;
+
+    error_set(&error, ERROR_CONFIGURED,
+              "It is defined in the daemon's named_targets_file, %.120s: change it there, and send "
+              "SIGHUP",
+              call->api->options.config->named_targets_file);
+    call_answer_error(call, ERROR_CONFIGURED, error.text);
+}
+
 static void named_targets_refuse(struct call *call, enum error_code code,
                                  const struct named_fault *fault)
 {
     struct problem problem;
     char pointer[sizeof(problem.faults[0].pointer)], name[TIMER_NAME_TEXT_SIZE];
 
+    if (code == ERROR_CONFIGURED) {
+        named_targets_refuse_configured(call);
+        return;
+    }
     if (code != ERROR_INVALID && code != ERROR_NOT_JSON) {
         call_answer_error(call, code, "");
         return;
@@ -230,7 +249,9 @@ static enum error_code named_targets_store(struct call *call, struct named_call 
     const struct definition *row = named_targets_find(call, definitions);
     struct named_target target;
     enum error_code code =
-        named_target_parse(buffer_bytes(&call->body), NAMED_SENT, &target, ret_fault);
+        row && definition_is_configured(row)
+            ? ERROR_CONFIGURED
+            : named_target_parse(buffer_bytes(&call->body), NAMED_SENT, &target, ret_fault);
 
     named->is_new = !row;
     if (!code) {
@@ -269,7 +290,9 @@ static enum error_code named_targets_turn(struct call *call, struct named_call *
     struct named_target rotation;
     uint64_t overlap_ms;
     enum error_code code =
-        named_rotation_parse(buffer_bytes(&call->body), &rotation, &overlap_ms, ret_fault);
+        row && definition_is_configured(row)
+            ? ERROR_CONFIGURED
+            : named_rotation_parse(buffer_bytes(&call->body), &rotation, &overlap_ms, ret_fault);
 
     if (!code) {
         code = row ? named_rotate(node_named(call->api->options.node), row, named->node.at,
@@ -310,7 +333,15 @@ void named_targets_remove_begin(struct call *call)
 void named_targets_remove(struct call *call)
 {
     struct named_call *named = call->state;
+    struct definitions *definitions = node_definitions(call->api->options.node);
+    const struct definition *row = named_targets_find(call, definitions);
+    const bool is_configured = row && definition_is_configured(row);
 
+    definitions_leave(definitions);
+    if (is_configured) {
+        named_targets_refuse_configured(call);
+        return;
+    }
     named->node.kind = NODE_HOLD_UNDEFINE;
     node_hold(call->api->options.node, &named->node);
 }
@@ -385,7 +416,7 @@ static const struct definition *named_targets_find_old(struct call *call,
 static void named_targets_reseal_next(struct call *call)
 {
     struct named_call *named = call->state;
-    struct definitions *definitions = node_definitions(call->api->options.node);
+    struct definitions *definitions = node_stored_definitions(call->api->options.node);
     struct error error = {.text = ""};
     enum error_code code;
     const struct definition *row = named_targets_find_old(call, definitions, &code, &error);

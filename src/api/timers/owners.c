@@ -76,7 +76,7 @@ static void owners_put(const struct definitions *definitions, const struct owner
                                definition_name(row))
             : NULL;
     if (owned)
-        json_put_number(out, "version", owned->version);
+        json_put_number(out, "version", definition_version(owned));
     rfc3339_put(out, "since", row->since);
 }
 

@@ -27,7 +27,7 @@ const KINDS = [["", "none"], ["bearer", "bearer token"], ["basic", "user name an
                ["certificate", "TLS client certificate"], ["oauth2", "OAuth 2.0, client credentials"], ["oidc", "the daemon's own token (OIDC)"]];
 
 /** That there is a secret, since when, or where it is kept. */
-const secretWords = ({since, secret_ref: reference}) => (reference ? ["from ", ...words(reference)] : ["set ", when(since)]);
+const secretWords = ({since, secret_ref: reference}) => (reference ? ["from ", ...words(reference)] : since ? ["set ", when(since)] : ["set"]);
 
 const line = (...text) => h("div", {}, ...text);
 
@@ -157,8 +157,9 @@ export async function named({content, signal}) {
         {name: "Signing", kind: "time", of: signingOf},
         {name: "Limits", kind: "time", of: ({limits}) => limits && limitWords(limits)},
         {name: "Changed", kind: "time", of: ({changed}) => when(changed)},
-        may && {name: "Do", of: (target) => h("div", {class: "buttons"}, action("Change", () => define(target, names, done), "plain"),
-          target.signing ? action("Rotate", () => rotate(target, done), "plain") : "", action("Delete", () => remove(target, done), "danger"))},
+        may && {name: "Do", of: (target) => (target.defined_by ? h("span", {class: "dim"}, `by the ${target.defined_by}`)
+          : h("div", {class: "buttons"}, action("Change", () => define(target, names, done), "plain"),
+            target.signing ? action("Rotate", () => rotate(target, done), "plain") : "", action("Delete", () => remove(target, done), "danger")))},
       ], rows, {empty: "none. Timers name one as NAME:/PATH"}), curl(curlOf("GET", "/v1/named-targets"))]);
   }
   async function done(told) {
