@@ -9,33 +9,17 @@
  * nevertheless, no message is sent to it for EXCHANGE_SHUT_MS.
  */
 #include "base/random.h"
+#include "delivery/backend/rabbitmq_link.h"
 #include "delivery/broker_backend.h"
 #include "sys/clock.h"
 
-/* From librabbitmq 0.12 on, the old names of its headers cause warnings. */
-#if __has_include(<rabbitmq-c/amqp.h>)
-#include <rabbitmq-c/amqp.h>
-#include <rabbitmq-c/framing.h>
-#include <rabbitmq-c/ssl_socket.h>
-#include <rabbitmq-c/tcp_socket.h>
-#else
-#include <amqp.h>
-#include <amqp_framing.h>
-#include <amqp_ssl_socket.h>
-#include <amqp_tcp_socket.h>
-#endif
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #define CHANNEL         1 /* channel on which messages are published */
 #define CHANNEL_LOOK_UP 2
-#define HEARTBEAT_S     10
-#define USER_TIMEOUT_MS 15000
 #define EXCHANGES_MAX   64 /* maximum of exchanges whose look-up is remembered */
 #define EXCHANGE_BAD_MS 1000
 /* time for which an exchange that closed the channel counts as bad */
@@ -59,18 +43,13 @@ struct rabbitmq_sent {
 
 struct rabbitmq {
     const struct broker_settings *settings;
-    char host[256];
-    uint16_t port;
-    const char *ca_file;
-    amqp_connection_state_t connection;
+    struct rabbitmq_link link;
     struct rabbitmq_sent *ring;
     size_t capacity; /* a power of two */
     uint64_t head;   /* delivery tag of the oldest unconfirmed message */
     uint64_t tail;   /* delivery tag of the next message */
-    bool is_lost;
     bool is_blocked; /* the server asked the client to stop publishing */
     bool wants_out;  /* the socket is full: wait until it can be written */
-    char cause[160]; /* why the connection was lost */
     struct exchange exchanges[EXCHANGES_MAX];
     amqp_table_entry_t *entries;
     size_t entry_capacity;
@@ -115,23 +94,6 @@ static void rabbitmq_destroy(void *client)
     free(rabbitmq);
 }
 
-static enum error_code rabbitmq_read_settings(struct rabbitmq *rabbitmq, struct error *ret_error)
-{
-    const struct broker_url *url = rabbitmq->settings->url;
-    bool is_tls = strcmp(url->scheme, "amqps") == 0;
-
-    for (size_t i = 0; i < url->parameter_count; i++) {
-        if (strcmp(url->parameters[i].name, "cacert") != 0 || !is_tls)
-            return error_set(ret_error, ERROR_INVALID,
-                             "%.40s: no such parameter; there is cacert, for amqps",
-                             url->parameters[i].name);
-        rabbitmq->ca_file = url->parameters[i].value;
-    }
-    if (is_tls && !rabbitmq->ca_file)
-        return error_set(ret_error, ERROR_INVALID, "amqps needs the parameter cacert");
-    return broker_url_host(url, is_tls ? 5671 : 5672, rabbitmq->host, &rabbitmq->port, ret_error);
-}
-
 static enum error_code rabbitmq_create(const struct broker_settings *settings, void **ret_client,
                                        struct error *ret_error)
 {
@@ -145,8 +107,9 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
     for (rabbitmq->capacity = 2; rabbitmq->capacity < 2 * (size_t)settings->inflight_max;)
         rabbitmq->capacity *= 2;
     rabbitmq->ring = calloc(rabbitmq->capacity, sizeof(*rabbitmq->ring));
-    enum error_code code = rabbitmq->ring ? rabbitmq_read_settings(rabbitmq, ret_error)
-                                          : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code = rabbitmq->ring
+                               ? rabbitmq_link_init(&rabbitmq->link, settings->url, NULL, ret_error)
+                               : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
         rabbitmq_destroy(rabbitmq);
         return code;
@@ -157,145 +120,36 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
 
 /* ---- the connection ---- */
 
-static void rabbitmq_format_close(const amqp_method_t *method, char ret_text[160])
-{
-    amqp_bytes_t text = amqp_cstring_bytes("closed by the server");
-
-    if (method->id == AMQP_CONNECTION_CLOSE_METHOD)
-        text = ((const amqp_connection_close_t *)method->decoded)->reply_text;
-    else if (method->id == AMQP_CHANNEL_CLOSE_METHOD)
-        text = ((const amqp_channel_close_t *)method->decoded)->reply_text;
-    snprintf(ret_text, 160, "%.*s", (int)(text.len < 150 ? text.len : 150),
-             (const char *)text.bytes);
-}
-
-static void rabbitmq_lose(struct rabbitmq *rabbitmq, const char *cause)
-{
-    if (!rabbitmq->is_lost)
-        snprintf(rabbitmq->cause, sizeof(rabbitmq->cause), "%s", cause);
-    rabbitmq->is_lost = true;
-}
-
-/* Returns true if the last call succeeded. Otherwise the connection is lost, and `cause` says
- * why. */
-static bool rabbitmq_check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t reply)
-{
-    char text[160];
-
-    switch (reply.reply_type) {
-    case AMQP_RESPONSE_NORMAL:
-        return true;
-    case AMQP_RESPONSE_SERVER_EXCEPTION:
-        rabbitmq_format_close(&reply.reply, text);
-        rabbitmq_lose(rabbitmq, text);
-        return false;
-    case AMQP_RESPONSE_LIBRARY_EXCEPTION:
-        rabbitmq_lose(rabbitmq, amqp_error_string2(reply.library_error));
-        return false;
-    default:
-        rabbitmq_lose(rabbitmq, "no reply");
-        return false;
-    }
-}
-
 static void rabbitmq_disconnect(void *client)
 {
     struct rabbitmq *rabbitmq = client;
 
-    if (!rabbitmq->connection)
-        return;
-    amqp_destroy_connection(rabbitmq->connection);
-    rabbitmq->connection = NULL;
+    rabbitmq_link_close(&rabbitmq->link);
     for (size_t i = 0; i < EXCHANGES_MAX; i++)
         rabbitmq->exchanges[i].is_known = false;
 }
 
-static amqp_socket_t *rabbitmq_make_socket(struct rabbitmq *rabbitmq)
-{
-    if (!rabbitmq->ca_file)
-        return amqp_tcp_socket_new(rabbitmq->connection);
-    amqp_socket_t *made = amqp_ssl_socket_new(rabbitmq->connection);
-    if (made && amqp_ssl_socket_set_cacert(made, rabbitmq->ca_file) == AMQP_STATUS_OK) {
-        amqp_ssl_socket_set_verify_peer(made, 1);
-        amqp_ssl_socket_set_verify_hostname(made, 1);
-        return made;
-    }
-    return NULL;
-}
-
-/* Logs in with the name of this client, and asks for notices when the server is out of memory or
- * disk. */
-static amqp_rpc_reply_t rabbitmq_log_in(struct rabbitmq *rabbitmq)
-{
-    const struct broker_url *url = rabbitmq->settings->url;
-    amqp_table_entry_t capability = {
-        .key = amqp_cstring_bytes("connection.blocked"),
-        .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value = {.boolean = 1}},
-    };
-    amqp_table_entry_t properties[] = {
-        {.key = amqp_cstring_bytes("connection_name"),
-         .value = {.kind = AMQP_FIELD_KIND_UTF8,
-                   .value = {.bytes = amqp_cstring_bytes(rabbitmq->settings->client_name)}}},
-        {.key = amqp_cstring_bytes("capabilities"),
-         .value = {.kind = AMQP_FIELD_KIND_TABLE,
-                   .value = {.table = {.num_entries = 1, .entries = &capability}}}},
-    };
-    amqp_table_t table = {.num_entries = 2, .entries = properties};
-
-    return amqp_login_with_properties(rabbitmq->connection, url->has_path ? url->path : "/", 0,
-                                      AMQP_DEFAULT_FRAME_SIZE, HEARTBEAT_S, &table,
-                                      AMQP_SASL_METHOD_PLAIN, *url->user ? url->user : "guest",
-                                      *url->user ? url->password : "guest");
-}
-
-static bool rabbitmq_open_channel(struct rabbitmq *rabbitmq, amqp_channel_t channel)
-{
-    amqp_channel_open(rabbitmq->connection, channel);
-    return rabbitmq_check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
-}
-
 static bool rabbitmq_open_connection(struct rabbitmq *rabbitmq)
 {
-    uint64_t timeout_ms = rabbitmq->settings->connect_timeout_ms;
-    struct timeval timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
-                              .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
+    const struct broker_settings *settings = rabbitmq->settings;
 
-    rabbitmq->connection = amqp_new_connection();
-    amqp_socket_t *made = rabbitmq->connection ? rabbitmq_make_socket(rabbitmq) : NULL;
-    if (!made) {
-        rabbitmq_lose(rabbitmq, rabbitmq->ca_file ? "no memory, or no cacert" : "out of memory");
+    if (!rabbitmq_link_open(&rabbitmq->link, settings->connect_timeout_ms, settings->client_name,
+                            CHANNEL_LOOK_UP))
         return false;
-    }
-    int status = amqp_socket_open_noblock(made, rabbitmq->host, rabbitmq->port, &timeout);
-    if (status != AMQP_STATUS_OK) {
-        rabbitmq_lose(rabbitmq, amqp_error_string2(status));
-        return false;
-    }
-    unsigned user_timeout_ms = USER_TIMEOUT_MS;
-    /* A server that is out of memory stops reading. This limits how long a write can wait for
-     * it. */
-    setsockopt(amqp_get_sockfd(rabbitmq->connection), IPPROTO_TCP, TCP_USER_TIMEOUT,
-               &user_timeout_ms, sizeof(user_timeout_ms));
-    amqp_set_handshake_timeout(rabbitmq->connection, &timeout);
-    amqp_set_rpc_timeout(rabbitmq->connection, &timeout);
-    if (!rabbitmq_check_reply(rabbitmq, rabbitmq_log_in(rabbitmq)) ||
-        !rabbitmq_open_channel(rabbitmq, CHANNEL) ||
-        !rabbitmq_open_channel(rabbitmq, CHANNEL_LOOK_UP))
-        return false;
-    amqp_confirm_select(rabbitmq->connection, CHANNEL);
-    return rabbitmq_check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
+    amqp_confirm_select(rabbitmq->link.connection, CHANNEL);
+    return rabbitmq_link_check(&rabbitmq->link, amqp_get_rpc_reply(rabbitmq->link.connection));
 }
 
 static enum error_code rabbitmq_connect_to_server(void *client, struct error *ret_error)
 {
     struct rabbitmq *rabbitmq = client;
 
-    rabbitmq->is_lost = rabbitmq->is_blocked = rabbitmq->wants_out = false;
+    rabbitmq->is_blocked = rabbitmq->wants_out = false;
     rabbitmq->head = rabbitmq->tail = 1;
     if (rabbitmq_open_connection(rabbitmq))
         return ERROR_NONE;
     rabbitmq_disconnect(rabbitmq);
-    return error_set(ret_error, ERROR_IO, "%s", rabbitmq->cause);
+    return error_set(ret_error, ERROR_IO, "%s", rabbitmq->link.cause);
 }
 
 /* ---- exchanges ---- */
@@ -312,30 +166,31 @@ static void rabbitmq_shut(struct exchange *exchange, enum delivery_result result
 /* Asks the server whether the exchange exists. If the server closes the channel, opens it again. */
 static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
 {
-    amqp_exchange_declare(rabbitmq->connection, CHANNEL_LOOK_UP, amqp_cstring_bytes(exchange->name),
-                          amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
-    amqp_rpc_reply_t reply = amqp_get_rpc_reply(rabbitmq->connection);
+    amqp_exchange_declare(rabbitmq->link.connection, CHANNEL_LOOK_UP,
+                          amqp_cstring_bytes(exchange->name), amqp_cstring_bytes("direct"), 1, 0, 0,
+                          0, amqp_empty_table);
+    amqp_rpc_reply_t reply = amqp_get_rpc_reply(rabbitmq->link.connection);
     exchange->is_known = reply.reply_type == AMQP_RESPONSE_NORMAL;
     if (exchange->is_known)
         return;
     if (reply.reply_type != AMQP_RESPONSE_SERVER_EXCEPTION ||
         reply.reply.id != AMQP_CHANNEL_CLOSE_METHOD) {
-        rabbitmq_check_reply(rabbitmq, reply);
+        rabbitmq_link_check(&rabbitmq->link, reply);
         return;
     }
-    char text[160];
-    rabbitmq_format_close(&reply.reply, text);
+    char text[RABBITMQ_CAUSE_SIZE];
+    rabbitmq_link_format_close(&reply.reply, text);
     rabbitmq_shut(exchange,
                   ((const amqp_channel_close_t *)reply.reply.decoded)->reply_code == AMQP_NOT_FOUND
                       ? DELIVERY_ENDED
                       : DELIVERY_FAILED,
                   text, EXCHANGE_BAD_MS);
     amqp_channel_close_ok_t ok = {0};
-    if (amqp_send_method(rabbitmq->connection, CHANNEL_LOOK_UP, AMQP_CHANNEL_CLOSE_OK_METHOD,
+    if (amqp_send_method(rabbitmq->link.connection, CHANNEL_LOOK_UP, AMQP_CHANNEL_CLOSE_OK_METHOD,
                          &ok) != AMQP_STATUS_OK)
-        rabbitmq_lose(rabbitmq, "the connection broke");
+        rabbitmq_link_lose(&rabbitmq->link, "the connection broke");
     else
-        rabbitmq_open_channel(rabbitmq, CHANNEL_LOOK_UP);
+        rabbitmq_link_open_channel(&rabbitmq->link, CHANNEL_LOOK_UP);
 }
 
 /* Returns the entry of this exchange, after a look-up if one is due. If the entry is then neither
@@ -417,7 +272,7 @@ static amqp_basic_properties_t rabbitmq_make_properties(struct rabbitmq *rabbitm
 /* True if the socket can be written. librabbitmq would wait for that. */
 static bool rabbitmq_has_room(struct rabbitmq *rabbitmq)
 {
-    struct pollfd polled = {.fd = amqp_get_sockfd(rabbitmq->connection), .events = POLLOUT};
+    struct pollfd polled = {.fd = amqp_get_sockfd(rabbitmq->link.connection), .events = POLLOUT};
 
     if (rabbitmq->is_blocked || rabbitmq->tail - rabbitmq->head == rabbitmq->capacity)
         return false;
@@ -430,10 +285,10 @@ static bool rabbitmq_publish(void *client, uint64_t ticket, const struct broker_
     struct rabbitmq *rabbitmq = client;
     struct broker_sink *sink = rabbitmq->settings->sink;
 
-    if (rabbitmq->is_lost || !rabbitmq_has_room(rabbitmq))
+    if (rabbitmq->link.is_lost || !rabbitmq_has_room(rabbitmq))
         return false;
     const struct exchange *exchange = rabbitmq_find_exchange(rabbitmq, message->names[0]);
-    if (rabbitmq->is_lost)
+    if (rabbitmq->link.is_lost)
         return false;
     if (!exchange->is_known) {
         broker_outcome(sink, ticket, exchange->result, exchange->error);
@@ -446,12 +301,12 @@ static bool rabbitmq_publish(void *client, uint64_t ticket, const struct broker_
     amqp_basic_properties_t properties = rabbitmq_make_properties(rabbitmq, message);
     rabbitmq->ring[rabbitmq->tail++ & (rabbitmq->capacity - 1)] = (struct rabbitmq_sent){
         .ticket = ticket, .id_hash = rabbitmq_hash_of(bytes_of(message->id))};
-    int status =
-        amqp_basic_publish(rabbitmq->connection, CHANNEL, rabbitmq_bytes_for(message->names[0]),
-                           rabbitmq_bytes_for(message->names[1]), 1, 0, &properties,
-                           rabbitmq_bytes_for(message->payload));
+    int status = amqp_basic_publish(rabbitmq->link.connection, CHANNEL,
+                                    rabbitmq_bytes_for(message->names[0]),
+                                    rabbitmq_bytes_for(message->names[1]), 1, 0, &properties,
+                                    rabbitmq_bytes_for(message->payload));
     if (status != AMQP_STATUS_OK)
-        rabbitmq_lose(rabbitmq, amqp_error_string2(status));
+        rabbitmq_link_lose(&rabbitmq->link, amqp_error_string2(status));
     return true;
 }
 
@@ -498,8 +353,8 @@ static void rabbitmq_take_back(struct rabbitmq *rabbitmq, const amqp_basic_retur
              (int)(returned->reply_text.len < 50 ? returned->reply_text.len : 50),
              (const char *)returned->reply_text.bytes);
     amqp_message_t message;
-    if (!rabbitmq_check_reply(rabbitmq,
-                              amqp_read_message(rabbitmq->connection, CHANNEL, &message, 0)))
+    if (!rabbitmq_link_check(&rabbitmq->link,
+                             amqp_read_message(rabbitmq->link.connection, CHANNEL, &message, 0)))
         return;
     uint64_t hash = rabbitmq_hash_of(
         (struct bytes){message.properties.message_id.bytes, message.properties.message_id.len});
@@ -519,7 +374,7 @@ static void rabbitmq_take_method(struct rabbitmq *rabbitmq, const amqp_method_t 
 {
     const amqp_basic_ack_t *ack = method->decoded;
     const amqp_basic_nack_t *nack = method->decoded;
-    char text[160];
+    char text[RABBITMQ_CAUSE_SIZE];
 
     switch (method->id) {
     case AMQP_BASIC_ACK_METHOD:
@@ -539,9 +394,9 @@ static void rabbitmq_take_method(struct rabbitmq *rabbitmq, const amqp_method_t 
         break;
     case AMQP_CHANNEL_CLOSE_METHOD:
     case AMQP_CONNECTION_CLOSE_METHOD:
-        rabbitmq_format_close(method, text);
+        rabbitmq_link_format_close(method, text);
         rabbitmq_blame_exchange(rabbitmq, text);
-        rabbitmq_lose(rabbitmq, text);
+        rabbitmq_link_lose(&rabbitmq->link, text);
         break;
     default:
         break;
@@ -553,42 +408,42 @@ static void rabbitmq_receive(struct rabbitmq *rabbitmq)
 {
     struct timeval at_once = {0};
 
-    while (!rabbitmq->is_lost) {
+    while (!rabbitmq->link.is_lost) {
         amqp_frame_t frame;
-        int status = amqp_simple_wait_frame_noblock(rabbitmq->connection, &frame, &at_once);
+        int status = amqp_simple_wait_frame_noblock(rabbitmq->link.connection, &frame, &at_once);
 
         if (status == AMQP_STATUS_TIMEOUT)
             break;
         if (status != AMQP_STATUS_OK)
-            rabbitmq_lose(rabbitmq, amqp_error_string2(status));
+            rabbitmq_link_lose(&rabbitmq->link, amqp_error_string2(status));
         else if (frame.frame_type == AMQP_FRAME_METHOD)
             rabbitmq_take_method(rabbitmq, &frame.payload.method);
     }
-    amqp_maybe_release_buffers(rabbitmq->connection);
+    amqp_maybe_release_buffers(rabbitmq->link.connection);
 }
 
 static enum error_code rabbitmq_wait(void *client, int wake_fd, int timeout_ms,
                                      struct error *ret_error)
 {
     struct rabbitmq *rabbitmq = client;
-    int heartbeat_ms = HEARTBEAT_S * 1000 / 4;
+    int heartbeat_ms = RABBITMQ_HEARTBEAT_S * 1000 / 4;
     struct pollfd polled[2] = {
         {.fd = wake_fd, .events = POLLIN},
-        {.fd = amqp_get_sockfd(rabbitmq->connection),
+        {.fd = amqp_get_sockfd(rabbitmq->link.connection),
          .events = (short)(POLLIN | (rabbitmq->wants_out ? POLLOUT : 0))},
     };
 
     if (timeout_ms < 0 || timeout_ms > heartbeat_ms)
         timeout_ms = heartbeat_ms;
     /* A look-up may have read frames that follow its own answer. */
-    if (amqp_frames_enqueued(rabbitmq->connection) || amqp_data_in_buffer(rabbitmq->connection) ||
-        rabbitmq->is_lost)
+    if (rabbitmq->link.is_lost || rabbitmq_link_has_input(&rabbitmq->link))
         timeout_ms = 0;
     if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
         return error_set(ret_error, ERROR_IO, "the system refuses to wait");
-    if (!rabbitmq->is_lost)
+    if (!rabbitmq->link.is_lost)
         rabbitmq_receive(rabbitmq);
-    return rabbitmq->is_lost ? error_set(ret_error, ERROR_IO, "%s", rabbitmq->cause) : ERROR_NONE;
+    return rabbitmq->link.is_lost ? error_set(ret_error, ERROR_IO, "%s", rabbitmq->link.cause)
+                                  : ERROR_NONE;
 }
 
 const struct broker_backend broker_rabbitmq = {
