@@ -39,6 +39,22 @@ enum error_code source_log_start(struct source_log *log, const struct api_option
     return sources_start(&sources, &log->sources, ret_error);
 }
 
+/* Logs what was refused since the last call. */
+static void source_log_refused(struct source_logged *before, const struct source_status *status,
+                               const struct event_log *to)
+{
+    struct event_log_line line;
+
+    if (status->refused == before->refused)
+        return;
+    event_log_begin(&line, to, EVENT_LOG_WARN, "source_refused");
+    event_log_text(&line, "source", status->name);
+    event_log_number(&line, "count", status->refused - before->refused);
+    event_log_text(&line, "last", status->problem);
+    event_log_end(&line);
+    before->refused = status->refused;
+}
+
 void source_log_write(struct source_log *log, const struct event_log *to)
 {
     struct source_status status;
@@ -47,13 +63,15 @@ void source_log_write(struct source_log *log, const struct event_log *to)
         struct source_logged *before = &log->of[i];
         struct event_log_line line;
 
+        source_log_refused(before, &status, to);
         if (status.is_reading && before->reads != status.reads)
             event_log_begin(&line, to, EVENT_LOG_INFO, "source_read");
         else if (!status.is_reading && !before->is_still && status.tries)
             event_log_begin(&line, to, EVENT_LOG_WARN, "source_still");
         else
             continue;
-        *before = (struct source_logged){status.reads, !status.is_reading};
+        before->reads = status.reads;
+        before->is_still = !status.is_reading;
         event_log_text(&line, "source", status.name);
         if (!status.is_reading)
             event_log_text(&line, "cause", status.cause);

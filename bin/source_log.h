@@ -1,6 +1,6 @@
 /*
- * source_log.h - starts the sources of a daemon, and logs when one is read, and when and why it is
- * not.
+ * source_log.h - starts the sources of a daemon, and logs when one is read, when and why it is not,
+ * and what it refuses.
  *
  * Threads    One.
  */
@@ -15,7 +15,7 @@
 struct source_log {
     struct sources *sources; /* sources_stop ends them */
     struct source_logged {   /* what was logged last */
-        uint64_t reads;
+        uint64_t reads, refused;
         bool is_still;
     } of[SOURCES_MAX];
 };

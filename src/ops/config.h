@@ -243,9 +243,9 @@ enum config_log_level {
     FIELD(U32, delivery_log_answer_bytes, "256", 0, 4096,                                         \
           "bytes of the body of a webhook's answer that it keeps; 0 for none")                    \
     FIELD(U32, delivery_log_days, "7", 1, 3650, "age in days beyond which it drops deliveries")   \
-    SECTION("sources", "Where timers come from besides the API; see postgres.md.")                \
+    SECTION("sources", "Where timers come from besides the API; see postgres.md and brokers.md.") \
     FIELD(SECRET, sources, "", 0, 8000,                                                           \
-          "outboxes as NAME=postgres://... or NAME:TENANT=postgres://..., separated by spaces")   \
+          "outboxes, queues: NAME=postgres://... or NAME:TENANT=amqp://..., separated by spaces") \
     FIELD(TEXT, sources_file, "", 0, 4000, "file to read sources from")                           \
     SECTION("cluster", "A node of a cluster; see cluster.md.")                                    \
     FIELD(SECRET, cluster_log, "", 0, 4000,                                                       \

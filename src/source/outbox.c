@@ -18,7 +18,6 @@
 #include "log/postgres/postgres_connection.h"
 #include "sys/clock.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +32,8 @@ enum {
     OUTBOX_POLL_MS_MIN = 1,
     OUTBOX_POLL_MS_MAX = 1500, /* longest pause without NOTIFY */
     OUTBOX_AWAKE_MS_MAX = 100, /* likewise, while a writer keeps the reader from sleeping */
-    OUTBOX_RETRY_MS_MIN = 50,  /* pause after a failure, doubled by each further one */
-    OUTBOX_RETRY_MS_MAX = 2000,
+    OUTBOX_ROOM_MS_MIN = 50,   /* pause while the node has no room, doubled by each further one */
+    OUTBOX_ROOM_MS_MAX = 2000,
     OUTBOX_VACUUM_ROWS = 20000, /* rows between two runs of VACUUM, which are also apart by: */
     OUTBOX_VACUUM_MS = 5000,
 };
@@ -65,18 +64,6 @@ static enum error_code outbox_ask(struct outbox_reader *outbox, const char *sql,
     const struct postgres_query query = {.sql = sql, .values = values, .value_count = count};
 
     return postgres_connection_ask(&outbox->connection, &query, ret_result, &outbox->error);
-}
-
-/* Waits for a notification if `wants_notice`, for a stop, or for some time. */
-static void outbox_wait(struct outbox_reader *outbox, uint64_t ms, bool wants_notice)
-{
-    struct pollfd fds[] = {
-        {.fd = source_rows_fd(outbox->rows), .events = POLLIN},
-        {.fd = wants_notice ? postgres_connection_fd(&outbox->connection) : -1, .events = POLLIN},
-    };
-
-    if (!source_rows_is_stopping(outbox->rows))
-        poll(fds, 2, (int)ms);
 }
 
 /* ---- to become the reader ---- */
@@ -291,7 +278,7 @@ static enum error_code outbox_end_batch(struct outbox_reader *outbox,
         postgres_array_u64(&outbox->refused, batch[i].number);
         postgres_array_bytes(&outbox->problems, buffer_bytes(&batch[i].problem));
     }
-    source_count(outbox->source, done - refused, refused);
+    source_count(outbox->source, batch, count);
     *ret_count = done;
     return outbox_delete(outbox, done, refused);
 }
@@ -400,7 +387,8 @@ static enum error_code outbox_rest(struct outbox_reader *outbox, unsigned empty)
         bool has_notice = postgres_connection_take_notice(&outbox->connection);
 
         if (!has_notice) {
-            outbox_wait(outbox, OUTBOX_SLEEP_MS, true);
+            source_wait(outbox->source, OUTBOX_SLEEP_MS,
+                        postgres_connection_fd(&outbox->connection));
             postgres_connection_turn(&outbox->connection);
             has_notice = postgres_connection_take_notice(&outbox->connection);
         }
@@ -415,7 +403,7 @@ static enum error_code outbox_rest(struct outbox_reader *outbox, unsigned empty)
     }
     for (unsigned i = 0; i < empty && pause_ms < most; i++)
         pause_ms *= 2;
-    outbox_wait(outbox, pause_ms < most ? pause_ms : most, false);
+    source_wait(outbox->source, pause_ms < most ? pause_ms : most, -1);
     return ERROR_NONE;
 }
 
@@ -424,7 +412,7 @@ static enum error_code outbox_rest(struct outbox_reader *outbox, unsigned empty)
 /* Reads until something fails. */
 static enum error_code outbox_read(struct outbox_reader *outbox)
 {
-    uint64_t incarnation = 0, postponed_ms = OUTBOX_RETRY_MS_MIN;
+    uint64_t incarnation = 0, postponed_ms = OUTBOX_ROOM_MS_MIN;
     unsigned empty = 0;
     enum error_code code = outbox_look_at_session(outbox);
 
@@ -445,12 +433,12 @@ static enum error_code outbox_read(struct outbox_reader *outbox)
             break;
         empty = found ? 0 : empty + 1;
         if (taken == found)
-            postponed_ms = OUTBOX_RETRY_MS_MIN;
+            postponed_ms = OUTBOX_ROOM_MS_MIN;
         if (!found) {
             code = outbox_rest(outbox, empty);
         } else if (taken < found) { /* the node has no room for some */
-            outbox_wait(outbox, postponed_ms, false);
-            postponed_ms = postponed_ms < OUTBOX_RETRY_MS_MAX ? 2 * postponed_ms : postponed_ms;
+            source_wait(outbox->source, postponed_ms, -1);
+            postponed_ms = postponed_ms < OUTBOX_ROOM_MS_MAX ? 2 * postponed_ms : postponed_ms;
         } else if (outbox->is_asleep) {
             code = outbox_set_asleep(outbox, false);
         }
@@ -460,33 +448,28 @@ static enum error_code outbox_read(struct outbox_reader *outbox)
     return code;
 }
 
-static void outbox_run(struct source_thread *source)
+static const char *outbox_connect_and_read(void *reader)
 {
-    const struct postgres_setup setup = {.uri = source_url(source),
+    struct outbox_reader *outbox = reader;
+    const struct postgres_setup setup = {.uri = source_url(outbox->source),
                                          .name = "tickwheeld",
                                          .connect_ms = OUTBOX_CONNECT_MS,
                                          .answer_ms = OUTBOX_ANSWER_MS};
+
+    if (!postgres_connection_open(&outbox->connection, &setup, &outbox->error))
+        outbox_read(outbox);
+    postgres_connection_close(&outbox->connection);
+    return outbox->error.text;
+}
+
+static void outbox_run(struct source_thread *source)
+{
     struct outbox_reader outbox = {.source = source, .rows = source_rows_of(source)};
-    uint64_t pause_ms = OUTBOX_RETRY_MS_MIN;
 
     buffer_init(&outbox.ids);
     buffer_init(&outbox.refused);
     buffer_init(&outbox.problems);
-    while (!source_rows_is_stopping(outbox.rows)) {
-        const struct instant began = instant_now();
-        enum error_code code = postgres_connection_open(&outbox.connection, &setup, &outbox.error);
-
-        if (!code)
-            code = outbox_read(&outbox);
-        postgres_connection_close(&outbox.connection);
-        if (source_rows_is_stopping(outbox.rows))
-            break;
-        source_tell(source, outbox.error.text);
-        if (instant_since_ns(began, instant_now()) / 1000000 > OUTBOX_RETRY_MS_MAX)
-            pause_ms = OUTBOX_RETRY_MS_MIN;
-        outbox_wait(&outbox, pause_ms, false);
-        pause_ms = pause_ms < OUTBOX_RETRY_MS_MAX ? 2 * pause_ms : pause_ms;
-    }
+    source_repeat(source, outbox_connect_and_read, &outbox);
     buffer_deinit(&outbox.ids);
     buffer_deinit(&outbox.refused);
     buffer_deinit(&outbox.problems);

@@ -1,18 +1,29 @@
 /* source.c - the table of sources and their threads; see source.h. */
 #include "source/source.h"
 
+#include "sys/clock.h"
 #include "sys/process.h"
 #include "timer/tenant.h"
 
 #include <ctype.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    SOURCE_RETRY_MS_MIN = 50, /* pause after a failure, doubled by each further one */
+    SOURCE_RETRY_MS_MAX = 2000,
+};
+
 static const struct source_kind *const source_kinds[] = {
 #ifdef TICKWHEEL_WITH_POSTGRES
     &source_outbox,
+#endif
+#ifdef TICKWHEEL_WITH_RABBITMQ
+    &source_rabbitmq,
+    &source_rabbitmq_tls,
 #endif
     NULL,
 };
@@ -72,9 +83,9 @@ static enum error_code source_find_kind(struct source_thread *source, struct err
                     : ERROR_NONE;
     }
     return error_set(ret_error, ERROR_INVALID,
-                     "%s: its URL is of no kind of source that this program was built with: "
-                     "postgres://",
-                     source->name);
+                     "%s: its URL is of no kind of source that this program was built with%s%s",
+                     source->name, source_kinds[0] ? ", such as " : "",
+                     source_kinds[0] ? source_kinds[0]->scheme : "");
 }
 
 /* Reads NAME=URL or NAME:TENANT=URL. */
@@ -222,6 +233,11 @@ bool source_get_status(struct sources *sources, size_t index, struct source_stat
 
 /* ---- for the kinds ---- */
 
+const char *source_name(const struct source_thread *source)
+{
+    return source->name;
+}
+
 const char *source_url(const struct source_thread *source)
 {
     return source->url;
@@ -283,10 +299,53 @@ void source_set_age(struct source_thread *source, uint64_t age_ms)
     pthread_mutex_unlock(&source->sources->lock);
 }
 
-void source_count(struct source_thread *source, uint64_t taken, uint64_t refused)
+void source_wait(struct source_thread *source, uint64_t ms, int fd)
 {
-    metrics_add(source->sources->options.metrics, METRIC_SOURCE_TAKEN, taken);
-    metrics_add(source->sources->options.metrics, METRIC_SOURCE_REFUSED, refused);
+    struct pollfd fds[] = {{.fd = source_rows_fd(source->rows), .events = POLLIN},
+                           {.fd = fd, .events = POLLIN}};
+
+    if (!source_rows_is_stopping(source->rows))
+        poll(fds, 2, (int)ms);
+}
+
+void source_repeat(struct source_thread *source, const char *(*read)(void *reader), void *reader)
+{
+    uint64_t pause_ms = SOURCE_RETRY_MS_MIN;
+
+    while (!source_rows_is_stopping(source->rows)) {
+        const struct instant began = instant_now();
+        const char *cause = read(reader);
+
+        if (source_rows_is_stopping(source->rows))
+            break;
+        source_tell(source, cause);
+        if (instant_since_ns(began, instant_now()) / 1000000 > SOURCE_RETRY_MS_MAX)
+            pause_ms = SOURCE_RETRY_MS_MIN;
+        source_wait(source, pause_ms, -1);
+        pause_ms = pause_ms < SOURCE_RETRY_MS_MAX ? 2 * pause_ms : pause_ms;
+    }
+}
+
+void source_count(struct source_thread *source, const struct source_row *batch, size_t count)
+{
+    struct metrics *metrics = source->sources->options.metrics;
+    const struct source_row *last = NULL;
+    uint64_t done = 0, refused = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        done += batch[i].state == SOURCE_ROW_DONE;
+        refused += batch[i].state == SOURCE_ROW_REFUSED;
+        last = batch[i].state == SOURCE_ROW_REFUSED ? &batch[i] : last;
+    }
+    metrics_add(metrics, METRIC_SOURCE_TAKEN, done);
+    metrics_add(metrics, METRIC_SOURCE_REFUSED, refused);
+    if (!last)
+        return;
+    pthread_mutex_lock(&source->sources->lock);
+    source->status.refused += refused;
+    snprintf(source->status.problem, sizeof(source->status.problem), "%.*s",
+             (int)last->problem.size, last->problem.data);
+    pthread_mutex_unlock(&source->sources->lock);
 }
 
 void source_observe(struct source_thread *source, uint64_t us)

@@ -33,10 +33,12 @@ struct sources_options {
 
 struct source_status {
     char name[SOURCE_NAME_SIZE_MAX + 1];
-    bool is_reading; /* it is connected, and no other daemon reads it */
-    char cause[256]; /* why it does not read; empty if it does */
-    uint64_t reads;  /* number of times that it began to read */
-    uint64_t tries;  /* number of times that it could not, or ceased to */
+    bool is_reading;   /* it is connected, and no other daemon reads it */
+    char cause[256];   /* why it does not read; empty if it does */
+    uint64_t reads;    /* number of times that it began to read */
+    uint64_t tries;    /* number of times that it could not, or ceased to */
+    uint64_t refused;  /* number of rows that were refused for good */
+    char problem[256]; /* why the last of them was, cut; empty without one */
 };
 
 struct sources;
@@ -61,8 +63,11 @@ struct source_kind {
     void (*run)(struct source_thread *source);
 };
 
-extern const struct source_kind source_outbox; /* outbox.c */
+extern const struct source_kind source_outbox;       /* outbox.c */
+extern const struct source_kind source_rabbitmq;     /* rabbitmq_queue.c */
+extern const struct source_kind source_rabbitmq_tls; /* with TLS */
 
+const char *source_name(const struct source_thread *source);
 const char *source_url(const struct source_thread *source);
 const char *source_holder(const struct source_thread *source);
 struct source_rows *source_rows_of(const struct source_thread *source);
@@ -71,9 +76,17 @@ const struct config *source_config(const struct source_thread *source);
 /* Says that the source reads, with NULL, or why it does not. */
 void source_tell(struct source_thread *source, const char *cause);
 
-/* Counts rows that were taken and refused; and the age of the oldest row that was not taken, in
- * milliseconds. */
-void source_count(struct source_thread *source, uint64_t taken, uint64_t refused);
+/* Calls `read` again and again, until source_rows_is_stopping, with growing pauses. It reads until
+ * something fails, and returns what. */
+void source_repeat(struct source_thread *source, const char *(*read)(void *reader), void *reader);
+
+/* Waits until `fd` is readable, for a stop, or for some time. -1 is no descriptor. */
+void source_wait(struct source_thread *source, uint64_t ms, int fd);
+
+/* Counts the rows of a batch that are done or refused. */
+void source_count(struct source_thread *source, const struct source_row *batch, size_t count);
+
+/* Sets the age of the oldest row that was not taken, in milliseconds. */
 void source_set_age(struct source_thread *source, uint64_t age_ms);
 
 /* Counts the time from the write of a row to its effect. */

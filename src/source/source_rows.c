@@ -8,6 +8,7 @@
 #include "sys/mailbox.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A row on its way, or a part of one that is for all partitions. */
@@ -227,6 +228,34 @@ static void source_rows_refuse(struct source_row *row, const struct problem *pro
     problem_format(problem, &row->problem);
 }
 
+enum error_code source_rows_check_target(const struct source_rows *rows, struct bytes text,
+                                         struct error *ret_error)
+{
+    struct target target;
+    const enum error_code code = target_parse(text, &target, ret_error);
+
+    return code ? code
+                : rows->options.target_check(rows->options.target_context, rows->options.tenant,
+                                             text, &target, ret_error);
+}
+
+/* Gives the timer of a row the row's Idempotency-Key, with the fingerprint of its body. */
+static enum error_code source_rows_name(struct source_job *job, struct problem *problem)
+{
+    const struct source_row *row = job->row;
+    char text[NAME_FINGERPRINT_SIZE + NAME_SIZE_MAX + 1];
+
+    if (row->request.size > NAME_SIZE_MAX)
+        return problem_set(problem, ERROR_INVALID, "",
+                           "The message-id and the source's name have more than %d bytes",
+                           NAME_SIZE_MAX - 1);
+    snprintf(text, sizeof(text), "%016llx", (unsigned long long)bytes_hash(0, row->body));
+    memcpy(text + NAME_FINGERPRINT_SIZE, row->request.data, row->request.size);
+    job->timer = name_timer(job->timer, job->timer->texts.key,
+                            (struct bytes){text, NAME_FINGERPRINT_SIZE + row->request.size});
+    return job->timer ? ERROR_NONE : ERROR_NO_MEMORY;
+}
+
 /* Reads a timer that is to be made. The key of the row is that of the timer: rows of a key that is
  * only in the body would have no order. */
 static enum error_code source_rows_parse_create(struct source_rows *rows, struct source_job *job,
@@ -246,6 +275,8 @@ static enum error_code source_rows_parse_create(struct source_rows *rows, struct
         job->timer = NULL;
         code = problem_set(problem, ERROR_INVALID, "#/key", "The key belongs into the column key");
     }
+    if (!code && row->request.size)
+        code = source_rows_name(job, problem);
     return code;
 }
 
@@ -284,8 +315,9 @@ static enum error_code source_rows_prepare(struct source_rows *rows, struct sour
         .tenant_pending_max = rows->pending_max,
     };
     job->request.done = source_rows_on_done;
-    command->partition = row->key.size ? name_partition(node, row->key)
-                                       : (uint16_t)(row->number % node_partition_count(node));
+    command->partition = row->key.size       ? name_partition(node, row->key)
+                         : row->request.size ? name_partition(node, row->request)
+                                             : (uint16_t)(row->number % node_partition_count(node));
     const bool creates = row->op == SOURCE_SCHEDULE || row->op == SOURCE_PUT;
     if (row->is_too_large)
         code = problem_set(&problem, ERROR_TOO_LARGE, "", "%s", "");
@@ -306,7 +338,7 @@ static enum error_code source_rows_prepare(struct source_rows *rows, struct sour
         command->timers = &job->timer;
         command->results = &job->created;
         command->timer_count = 1;
-        if (!row->key.size && job->timer->texts.flow.size)
+        if (!row->key.size && !row->request.size && job->timer->texts.flow.size)
             command->partition = name_partition_of_flow(node, job->timer);
     } else {
         command->kind = row->op == SOURCE_TOUCH ? COMMAND_TOUCH : COMMAND_CANCEL;

@@ -10,6 +10,9 @@
  *         ... the source deletes the rows that are SOURCE_ROW_DONE or SOURCE_ROW_REFUSED ...
  *     }
  *
+ * A source that cannot delete its rows for sure before it reads others has no ledger: it calls no
+ * source_rows_begin, and gives its rows a `request`.
+ *
  * Rows of one key are taken one after another, in the order of the batch. A row that completes an
  * event is taken alone, after all before it.
  *
@@ -42,6 +45,9 @@ struct source_row {
     enum source_op op;
     struct bytes key; /* COMPLETE: the event; empty if there is none */
     struct bytes body;
+    /* Idempotency-Key of a timer that is made: a row that comes again with it has no further
+     * effect. Empty without one */
+    struct bytes request;
     bool is_too_large; /* the source left the body out */
     /* the answer */
     enum source_row_state state;
@@ -75,6 +81,10 @@ struct source_taken {
  * `ret_taken` with free(). */
 enum error_code source_rows_begin(struct source_rows *rows, uint64_t incarnation, uint64_t epoch,
                                   struct source_taken **ret_taken, size_t *ret_count);
+
+/* Checks whether a timer of the source may have this target. ERROR_INVALID has the reason. */
+enum error_code source_rows_check_target(const struct source_rows *rows, struct bytes text,
+                                         struct error *ret_error);
 
 /* Takes rows, and sets the state of each. After an error some may be NEW, although they have taken
  * effect. */

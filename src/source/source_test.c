@@ -66,15 +66,56 @@ static void test_sources_have_limits(void **state)
     assert_sources(setting, "more than 8");
 }
 
+#ifdef TICKWHEEL_WITH_RABBITMQ
+
+static void test_queues_are_read(void **state)
+{
+    (void)state;
+    assert_sources("late=amqp://timers:secret@mq/shop?queue=late", NULL);
+    assert_sources("late:a=amqps://mq?cacert=/ca.pem&queue=l%20ate&exchange=e&connection=main"
+                   "&prefetch=1&dead_letter=false",
+                   NULL);
+    assert_sources("late=amqp://timers:secret@mq/shop", "late: it needs the parameter queue");
+    assert_sources("late=amqp://:secret@mq?queue=a&dead_letter=yes", "neither true nor false");
+    assert_sources("late=amqp://:secret@mq?queue=a&tls=secret", "late: tls: no such parameter");
+    assert_sources("late=amqp://:secret@mq?queue=a&cacert=secret", "cacert: no such parameter");
+    assert_sources("late=amqps://:secret@mq?queue=a", "late: amqps needs the parameter cacert");
+    assert_sources("late=amqp://:secret@a,b?queue=a", "late: it must name one host");
+    assert_sources("late=amqp://:sec%zzret@a?queue=a", "two hexadecimal digits");
+}
+
+/* proves: rabbitmq-prefetch, rabbitmq-queue */
+static void test_queues_have_limits(void **state)
+{
+    char name[300] = "", setting[400];
+
+    (void)state;
+    assert_sources("late=amqp://mq?queue=a&prefetch=4000", NULL);
+    assert_sources("late=amqp://mq?queue=a&prefetch=4001", "prefetch is not a number of 1 to 4000");
+    assert_sources("late=amqp://mq?queue=a&prefetch=0", "prefetch is not a number of 1 to 4000");
+    memset(name, 'q', 246);
+    snprintf(setting, sizeof(setting), "late=amqp://mq?queue=%s", name);
+    assert_sources(setting, NULL);
+    name[246] = 'q';
+    snprintf(setting, sizeof(setting), "late=amqp://mq?queue=%s", name);
+    assert_sources(setting, "it needs the parameter queue, a name of 1 to 246 bytes");
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sources_are_read),
         cmocka_unit_test(test_sources_have_limits),
+#ifdef TICKWHEEL_WITH_RABBITMQ
+        cmocka_unit_test(test_queues_are_read),
+        cmocka_unit_test(test_queues_have_limits),
+#endif
     };
 
 #ifndef TICKWHEEL_WITH_POSTGRES
-    return 0; /* there is no kind of source */
+    return 0; /* most of it is about outboxes */
 #endif
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

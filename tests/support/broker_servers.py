@@ -496,8 +496,8 @@ class Rabbitmq(Server):
             self.mapper.kill()
             self.mapper.wait()
 
-    def tool(self, verb, *arguments):
-        done = subprocess.run([harness.find("rabbitmq_tool"), str(self.port), verb, *arguments],
+    def tool(self, verb, *arguments, lines=None):
+        done = subprocess.run([harness.find("rabbitmq_tool"), str(self.port), verb, *arguments], input=lines,
                               capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)
@@ -509,16 +509,21 @@ class Rabbitmq(Server):
     def target(self, name=None):
         return f"amqp://main//{name or self.queue}"
 
+    def read(self, queue):
+        """Takes all out of a queue: delivery mode, payload and headers."""
+        for line in self.tool("read", queue).splitlines():
+            mode, _, payload, *headers = line.split(" ")
+            fields = {name: "" if value == "-" else bytes.fromhex(value).decode()
+                      for name, value in (header.split("=", 1) for header in headers)}
+            yield mode, b"" if payload == "-" else bytes.fromhex(payload), fields
+
     def received(self):
         """Takes all out of the queue. RabbitMQ does not say when a message came."""
         found = []
-        for line in self.tool("read", self.queue).splitlines():
-            mode, _, payload, *headers = line.split(" ")
-            fields = {name: bytes.fromhex(value).decode()
-                      for name, value in (header.split("=", 1) for header in headers)}
+        for mode, payload, fields in self.read(self.queue):
             if mode != "2" or fields.pop("message-id") != fields["webhook-id"]:
                 raise RuntimeError(f"not persistent, or without its id: {fields}")
-            found.append((fields, b"" if payload == "-" else bytes.fromhex(payload), None))
+            found.append((fields, payload, None))
         return found
 
 

@@ -35,7 +35,7 @@ BELOW = {
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "store", "engine", "delivery",
             "delivery_log", "node", "telemetry"},
     # of the API its JSON only: a row has the body of a request
-    "source": {"base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "node", "api"},
+    "source": {"base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "delivery", "node", "api"},
 }
 
 # The rooms of src/api: what each may include of src/api besides itself. Files beside the rooms (the table of routes)
