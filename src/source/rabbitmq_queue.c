@@ -116,7 +116,7 @@ static enum error_code rabbitmq_queue_read_setting(struct rabbitmq_queue *queue,
         code = rabbitmq_queue_read_parameter(queue, &queue->url.parameters[i], ret_error);
     if (code)
         return code;
-    if (!queue->queue || strlen(queue->queue) > RABBITMQ_QUEUE_SIZE_MAX)
+    if (!queue->queue || !*queue->queue || strlen(queue->queue) > RABBITMQ_QUEUE_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID,
                          "it needs the parameter queue, a name of 1 to %d bytes",
                          RABBITMQ_QUEUE_SIZE_MAX);
@@ -170,7 +170,7 @@ static void rabbitmq_queue_read_header(const amqp_table_entry_t *entry,
         header.number = value->value.boolean != 0;
         break;
     case AMQP_FIELD_KIND_I8:
-        header.number = value->value.i8;
+        header.number = (int)value->value.i8;
         break;
     case AMQP_FIELD_KIND_U8:
         header.number = value->value.u8;

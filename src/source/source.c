@@ -73,19 +73,23 @@ static char *source_copy(struct bytes text)
 static enum error_code source_find_kind(struct source_thread *source, struct error *ret_error)
 {
     struct error cause;
+    char kinds[64] = "none";
+    size_t size = 0;
 
     for (size_t i = 0; source_kinds[i]; i++) {
-        if (strncmp(source->url, source_kinds[i]->scheme, strlen(source_kinds[i]->scheme)) != 0)
-            continue;
-        source->kind = source_kinds[i];
-        const enum error_code code = source->kind->check(source->url, &cause);
-        return code ? error_set(ret_error, code, "%s: %.200s", source->name, cause.text)
-                    : ERROR_NONE;
+        const char *scheme = source_kinds[i]->scheme;
+
+        if (strncmp(source->url, scheme, strlen(scheme)) == 0) {
+            source->kind = source_kinds[i];
+            const enum error_code code = source->kind->check(source->url, &cause);
+            return code ? error_set(ret_error, code, "%s: %.200s", source->name, cause.text)
+                        : ERROR_NONE;
+        }
+        size += (size_t)snprintf(kinds + size, sizeof(kinds) - size, "%s%s", i ? ", " : "", scheme);
     }
     return error_set(ret_error, ERROR_INVALID,
-                     "%s: its URL is of no kind of source that this program was built with%s%s",
-                     source->name, source_kinds[0] ? ", such as " : "",
-                     source_kinds[0] ? source_kinds[0]->scheme : "");
+                     "%s: its URL is of no kind of source that this program was built with: %s",
+                     source->name, kinds);
 }
 
 /* Reads NAME=URL or NAME:TENANT=URL. */

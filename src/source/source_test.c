@@ -76,6 +76,8 @@ static void test_queues_are_read(void **state)
                    "&prefetch=1&dead_letter=false",
                    NULL);
     assert_sources("late=amqp://timers:secret@mq/shop", "late: it needs the parameter queue");
+    assert_sources("late=amqp://timers:secret@mq/shop?queue=",
+                   "late: it needs the parameter queue");
     assert_sources("late=amqp://:secret@mq?queue=a&dead_letter=yes", "neither true nor false");
     assert_sources("late=amqp://:secret@mq?queue=a&tls=secret", "late: tls: no such parameter");
     assert_sources("late=amqp://:secret@mq?queue=a&cacert=secret", "cacert: no such parameter");

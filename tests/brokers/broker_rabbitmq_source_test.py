@@ -202,6 +202,17 @@ class RabbitmqSource(unittest.TestCase):
         dues = [timer["due"] for timer in found]
         self.assertEqual(dues, sorted(dues))
 
+    def test_tls(self):
+        """Goal: a queue behind TLS is read if the certificate is that of the host's name."""
+        server = self.enterContext(broker_servers.RabbitmqTls())
+        for url, line_of_log in ((server.url().replace("localhost", "127.0.0.1"), "source_still"), (server.url(), "source_read")):
+            setting = f"late={url}&queue={server.queue}&connection=main&dead_letter=true"
+            daemon = harness.Daemon(self.data, "--broker-connections", f"main={self.broker.url()}",
+                                    env={**os.environ, "TICKWHEEL_SOURCES": setting})
+            self.addCleanup(daemon.close)
+            daemon.find_in_output(f"event={line_of_log} source=late")
+            daemon.close()
+
     def test_the_page_for_users_of_the_plugin(self):
         """Goal: the code of docs/coming-from.md does what the page says, with the library that most producers in Python use."""
         python = python_tools.program("pika", PIKA, "python")
