@@ -108,7 +108,8 @@ static enum error_code export_look_at_meta(const struct export_part *part, struc
                                            struct error *ret_error)
 {
     struct storage_meta meta;
-    struct bytes tenant;
+    struct bytes tenant, bytes;
+    enum storage_note note;
     uint16_t partition;
     uint64_t count;
 
@@ -120,7 +121,12 @@ static enum error_code export_look_at_meta(const struct export_part *part, struc
         *ret_is_wanted = true;
         return record_number_decode(key, value, &count, ret_error);
     }
-    *ret_is_wanted = false; /* of another partition, or of the folder */
+    if (store_note_key_parse(key, &note, &partition) && note == STORAGE_LEDGER &&
+        partition == part->export->partition) {
+        *ret_is_wanted = true;
+        return record_note_decode(key, value, &bytes, ret_error);
+    }
+    *ret_is_wanted = false; /* of another partition, the node, or the folder */
     return ERROR_NONE;
 }
 

@@ -48,12 +48,16 @@ static enum error_code memory_export_meta(struct memory_storage *memory, struct 
                                           struct error *ret_error)
 {
     const uint16_t partition = part->export->partition;
+    const struct store_key ledger = store_note_key(STORAGE_LEDGER, partition);
     const struct store_key key = store_meta_key(partition);
-    struct tree_node *node = tree_find(&memory->metas, memory_meta_key(partition));
+    struct tree_node *node = tree_find(&memory->metas, memory_note_key(STORAGE_LEDGER, partition));
     enum error_code code =
-        node ? export_add(part, memory_export_bytes(&key), tree_node_value(node), ret_error)
+        node ? export_add(part, memory_export_bytes(&ledger), tree_node_value(node), ret_error)
              : ERROR_NONE;
 
+    node = tree_find(&memory->metas, memory_meta_key(partition));
+    if (!code && node)
+        code = export_add(part, memory_export_bytes(&key), tree_node_value(node), ret_error);
     for (struct record_key at = {partition, 0};
          !code && (node = tree_find_from(&memory->tenants, at)) && node->key.high == partition;
          at = record_key_after(node->key)) {

@@ -31,8 +31,8 @@ static struct rocksdb_export_range rocksdb_export_range_of(uint64_t partition,
         return (struct rocksdb_export_range){
             store_pointer_key((struct record_key){partition, 0}),
             store_pointer_key((struct record_key){partition + 1, 0})};
-    if (table == ROWOP_META) /* metas and counts of tenants */
-        return (struct rocksdb_export_range){{"p", 1}, {"u", 1}};
+    if (table == ROWOP_META) /* ledgers, metas and counts of tenants */
+        return (struct rocksdb_export_range){{"o", 1}, {"u", 1}};
     return (struct rocksdb_export_range){{.size = 0}, {.size = 0}}; /* all names */
 }
 

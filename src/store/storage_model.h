@@ -34,6 +34,7 @@ struct model {
     struct model_row rows[MODEL_TIMERS_MAX];
     size_t count;
     struct storage_meta metas[MODEL_PARTITIONS];
+    uint64_t ledgers[MODEL_PARTITIONS]; /* number of the commit with the last one; 0 if none */
     struct random random;
     uint64_t commit_count;
 };
@@ -43,6 +44,7 @@ struct model_commit {
     struct storage_batch batches[MODEL_BATCHES_MAX];
     struct storage_batch *pointers[MODEL_BATCHES_MAX];
     struct storage_write writes[MODEL_BATCHES_MAX][MODEL_WRITES_MAX];
+    char ledger[8]; /* of each third commit: its number */
     size_t count;
 };
 
@@ -339,7 +341,7 @@ static inline struct storage_meta model_meta(struct model *model, uint16_t parti
 /* Makes the next random commit, which the model has applied. */
 static inline void model_next(struct model *model, struct model_commit *commit)
 {
-    model->commit_count++;
+    put_le(commit->ledger, ++model->commit_count, 8);
     commit->count = 1 + (size_t)model_below(model, MODEL_BATCHES_MAX);
     for (size_t i = 0; i < commit->count; i++) {
         struct storage_batch *batch = &commit->batches[i];
@@ -366,6 +368,10 @@ static inline void model_next(struct model *model, struct model_commit *commit)
             batch->write_count++;
         }
         batch->meta = model_meta(model, batch->partition);
+        if (model->commit_count % 3)
+            continue;
+        batch->ledger = (struct bytes){commit->ledger, sizeof(commit->ledger)};
+        model->ledgers[batch->partition] = model->commit_count;
     }
 }
 
@@ -506,6 +512,19 @@ static inline void model_assert_tenant_counts(struct model *model, struct storag
     tenant_counts_deinit(&tenant_counts);
 }
 
+static inline void model_assert_ledger(const struct model *model, struct storage *storage,
+                                       uint16_t partition)
+{
+    const uint64_t expected = model->ledgers[partition];
+    struct buffer ledger;
+
+    buffer_init(&ledger);
+    assert_int_equal(storage_load_ledger(storage, partition, &ledger, NULL), ERROR_NONE);
+    assert_int_equal(ledger.size, expected ? 8 : 0);
+    assert_true(!expected || get_le(ledger.data, 8) == expected);
+    buffer_deinit(&ledger);
+}
+
 /* Checks that every call of the storage returns what the model has. `random` is not the model's
  * own, so that the check changes nothing. */
 static inline void model_assert_equal(struct model *model, struct storage *storage,
@@ -522,6 +541,7 @@ static inline void model_assert_equal(struct model *model, struct storage *stora
         assert_true(meta.placed.ms == expected->placed.ms);
         assert_true(meta.over_to.ms == expected->over_to.ms);
         model_assert_tenant_counts(model, storage, p);
+        model_assert_ledger(model, storage, p);
         model_assert_scan(model, storage, p, STORAGE_SCAN_LIVE, 1 + random_below(random, 400));
         model_assert_scan(model, storage, p, STORAGE_SCAN_ALL, 1 + random_below(random, 40));
     }
