@@ -225,8 +225,9 @@ static void peers_repeat(struct peers *peers, struct peers_request *request,
     if (outcome == PEERS_REFUSED && command->kind == COMMAND_LIST)
         command->scan.filter = NULL;
     /* Other requests of the message are repeated without it. */
-    if (outcome == PEERS_REFUSED && command->kind == COMMAND_SURVEY &&
-        survey_is_recent(command->survey->kind))
+    if (outcome == PEERS_REFUSED &&
+        (command->kind == COMMAND_LEDGER ||
+         (command->kind == COMMAND_SURVEY && survey_is_recent(command->survey->kind))))
         peers_fail(peers, request, ERROR_BAD_REQUEST);
     else if (outcome != PEERS_DOUBTFUL || command_is_read(command->kind))
         peers_await_owner(peers, request);

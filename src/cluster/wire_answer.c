@@ -193,6 +193,22 @@ static void wire_walk_survey(struct wire_walk *walk, struct survey *survey)
         walk->from->failed_ |= buffer_failed(&survey->names);
 }
 
+static void wire_walk_ledger(struct wire_walk *walk, struct command_ledger *ledger)
+{
+    size_t count = ledger->count;
+
+    WIRE(walk, ledger->batch, 8);
+    WIRE_BELOW(walk, count, 4, WIRE_COUNT_MAX + 1);
+    if (walk->from) {
+        ledger->rows = wire_take_room(walk->from, count, sizeof(*ledger->rows));
+        ledger->count = ledger->rows ? count : 0;
+    }
+    for (size_t i = 0; i < ledger->count; i++) {
+        WIRE(walk, ledger->rows[i].row, 8);
+        wire_walk_error(walk, &ledger->rows[i].error);
+    }
+}
+
 static void wire_walk_page(struct wire_walk *walk, struct command *command)
 {
     struct storage_page *page = &command->page;
@@ -260,6 +276,8 @@ static void wire_walk_answer(struct wire_walk *walk, struct command *command)
         wire_walk_survey(walk, command->survey);
     if (command_is_work(command->kind))
         wire_walk_work_answer(walk, command->kind, command->work);
+    if (command->kind == COMMAND_LEDGER)
+        wire_walk_ledger(walk, command->ledger);
 }
 
 enum error_code wire_lost_answer(const struct command *command)
@@ -314,6 +332,11 @@ static void wire_clear(struct command *command)
     }
     if (command_is_work(command->kind))
         wire_clear_work(command->work);
+    if (command->kind == COMMAND_LEDGER) {
+        free(command->ledger->rows);
+        *command->ledger = (struct command_ledger){.source = command->ledger->source,
+                                                   .epoch = command->ledger->epoch};
+    }
 }
 
 bool wire_take_answer(struct wire_reader *reader, struct command *command,

@@ -131,6 +131,7 @@ unsigned wire_parts(enum command_kind kind)
     case COMMAND_ANSWER:
         return WIRE_PART_ID | WIRE_PART_ANSWER;
     case COMMAND_LEDGER:
+        return WIRE_PART_LEDGER;
     case COMMAND_KIND_COUNT:
         break;
     }
@@ -162,9 +163,7 @@ static bool wire_filter_fits(const struct timer_filter *filter)
 
 static bool wire_texts_fit(const struct command *command)
 {
-    /* a source reads for the partitions of its own node */
-    bool fits = command->kind != COMMAND_LEDGER && !command->origin.source &&
-                command->name.size <= WIRE_TEXT_SIZE_MAX &&
+    bool fits = command->name.size <= WIRE_TEXT_SIZE_MAX &&
                 command->labels.size <= WIRE_TEXT_SIZE_MAX &&
                 command->tenant.size <= WIRE_TEXT_SIZE_MAX &&
                 command->answer.reason.size <= WIRE_TEXT_SIZE_MAX &&
@@ -388,12 +387,64 @@ static void wire_walk_asked_answer(struct wire_walk *walk, struct command_answer
         walk->from->failed_ = true;
 }
 
+/* Added to the kind of a command that has an origin. A node of an older version refuses it. */
+enum { WIRE_OF_SOURCE = 128 };
+
+static void wire_walk_origin(struct wire_walk *walk, struct command_origin *origin)
+{
+    WIRE(walk, origin->source, 8);
+    WIRE(walk, origin->epoch, 8);
+    WIRE(walk, origin->batch, 8);
+    WIRE(walk, origin->row, 8);
+    if (walk->from)
+        walk->from->failed_ |= !origin->source;
+}
+
+/* True if a command of a source may be of this kind. */
+static bool wire_origin_fits(const struct command *command)
+{
+    switch (command->kind) {
+    case COMMAND_CREATE:
+        return command->timer_count == 1;
+    case COMMAND_PUT:
+    case COMMAND_TOUCH:
+    case COMMAND_CANCEL:
+        return true;
+    case COMMAND_COMPLETE:
+        return !command->event_count;
+    default:
+        return false;
+    }
+}
+
+static void wire_walk_ledger_asked(struct wire_walk *walk, struct command *command)
+{
+    if (walk->from)
+        command->ledger = wire_take_room(walk->from, 1, sizeof(*command->ledger));
+    struct command_ledger *ledger = command->ledger;
+    if (!ledger)
+        return;
+    WIRE(walk, ledger->source, 8);
+    WIRE(walk, ledger->epoch, 8);
+    if (walk->from)
+        walk->from->failed_ |= !ledger->source;
+}
+
 static void wire_walk_command(struct wire_walk *walk, struct command *command)
 {
-    WIRE_BELOW(walk, command->kind, 1, COMMAND_LEDGER);
+    unsigned kind = command->kind | (command->origin.source ? WIRE_OF_SOURCE : 0u);
+
+    WIRE(walk, kind, 1);
+    if (walk->from) {
+        walk->from->failed_ |= kind % WIRE_OF_SOURCE >= COMMAND_KIND_COUNT;
+        command->kind =
+            walk->from->failed_ ? COMMAND_CREATE : (enum command_kind)(kind % WIRE_OF_SOURCE);
+    }
     const unsigned parts = wire_parts(command->kind);
     WIRE(walk, command->partition, 2);
     wire_walk_text(walk, &command->tenant, WIRE_TEXT_SIZE_MAX);
+    if (kind & WIRE_OF_SOURCE)
+        wire_walk_origin(walk, &command->origin);
     if (parts & WIRE_PART_ID)
         wire_walk_id(walk, &command->id);
     if (parts & WIRE_PART_NAME)
@@ -418,6 +469,8 @@ static void wire_walk_command(struct wire_walk *walk, struct command *command)
         wire_walk_asked_answer(walk, &command->answer);
     if (parts & WIRE_PART_WORK)
         wire_walk_work(walk, command->kind, &command->work);
+    if (parts & WIRE_PART_LEDGER)
+        wire_walk_ledger_asked(walk, command);
     if (parts & WIRE_PART_TIMERS)
         walk->to ? wire_put_timers(walk->to, command) : wire_take_timers(walk->from, command);
 }
@@ -442,7 +495,8 @@ bool wire_take_command(struct wire_reader *reader, struct command *ret_command)
     struct command command = {.kind = COMMAND_CREATE};
 
     wire_walk_command(&(struct wire_walk){.from = reader}, &command);
-    if (command.kind == COMMAND_COMPLETE && !wire_each_fits(&command))
+    if ((command.kind == COMMAND_COMPLETE && !wire_each_fits(&command)) ||
+        (command.origin.source && !wire_origin_fits(&command)))
         reader->failed_ = true;
     if (reader->failed_) {
         wire_command_deinit(&command);
@@ -469,6 +523,9 @@ void wire_command_deinit(struct command *command)
     if (command->forecast)
         free(command->forecast->due);
     free(command->survey);
+    if (command->ledger)
+        free(command->ledger->rows);
+    free(command->ledger);
     wire_work_free(command->work);
     free(command->forecast);
     free(command->timers);

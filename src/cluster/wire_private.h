@@ -23,6 +23,7 @@ enum wire_part {
     WIRE_PART_TIMERS = 1 << 10,
     WIRE_PART_WORK = 1 << 11,
     WIRE_PART_ANSWER = 1 << 12,
+    WIRE_PART_LEDGER = 1 << 13,
 };
 
 void wire_put_text(struct buffer *to, struct bytes text);

@@ -34,7 +34,9 @@ static const struct command no_command = {
     COMMAND_CREATE,                        /* each */
     NULL,                                  /* events */
     0,                                     /* event_count */
-    {0, 0, 0, 0, false}, NULL, NULL,       /* origin, ledger: of one node; forecast */
+    {0, 0, 0, 0, false},                   /* origin: wire_source_test.c, like the next */
+    NULL,                                  /* ledger */
+    NULL,                                  /* forecast */
     NULL,                                  /* survey */
     NULL,                                  /* work */
     /* scan: its partition is the command's, and the tenant, labels and looks are the engine's */
@@ -491,10 +493,9 @@ static bool takes_command(struct bytes message, struct command *ret_command)
 
 static void test_each_command_comes_back(void **state)
 {
-    struct random random;
+    struct random random = {testing_seed()};
 
     (void)state;
-    random = (struct random){testing_seed()};
     for (int i = 0; i < 2000; i++) {
         struct sample sample;
         struct buffer buffer;
@@ -859,10 +860,9 @@ static bool takes_answer(const struct buffer *buffer, struct command *command,
 
 static void test_each_answer_comes_back(void **state)
 {
-    struct random random;
+    struct random random = {testing_seed()};
 
     (void)state;
-    random = (struct random){testing_seed()};
     for (int i = 0; i < 2000; i++) {
         const enum command_kind kind = (enum command_kind)(i % COMMAND_LEDGER);
         struct timer *timers[ITEMS];
