@@ -137,7 +137,9 @@ struct command_origin {
     uint64_t source; /* id of the source, unlike those of all others; 0 if there is none */
     uint64_t epoch;  /* of the reader */
     uint64_t batch;  /* number of the batch; it rises, also from reader to reader */
-    uint64_t row;    /* number of the row, unlike those of all others of the source */
+    /* number of the row, unlike those of all others of the source; 0 if the command does a part of
+     * what a row asks: a later reader fences it, and the ledger does not note it */
+    uint64_t row;
     bool is_noted_;  /* private to the engine */
 };
 

@@ -232,7 +232,7 @@ void ledger_note_write(struct ledger *ledger, struct command *command)
         return;
     command->origin.is_noted_ = true;
     struct ledger_source *source = ledger_leave(ledger, command);
-    if (source)
+    if (source && command->origin.row)
         ledger_add(ledger, source,
                    (struct ledger_entry){.row = command->origin.row, .state = LEDGER_WRITTEN});
 }
@@ -263,7 +263,7 @@ void ledger_note_answer(struct ledger *ledger, struct command *command, enum err
     /* a timer that is over needs no cancel */
     if (command->kind == COMMAND_CANCEL && (error == ERROR_NOT_FOUND || error == ERROR_GONE))
         error = ERROR_NONE;
-    if (source && !ledger_is_passing(error))
+    if (source && command->origin.row && !ledger_is_passing(error))
         ledger_add(ledger, source,
                    (struct ledger_entry){
                        .row = command->origin.row, .error = (uint8_t)error, .state = LEDGER_NEW});

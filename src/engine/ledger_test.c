@@ -141,6 +141,26 @@ static void test_an_earlier_reader_is_refused(void **state)
     fixture_deinit(&fixture);
 }
 
+/* A part of what a row asks is not noted, with or without a write, and a later reader fences it. */
+static void test_a_part_of_a_row(void **state)
+{
+    struct engine_fixture fixture;
+    struct command_ledger told;
+    const struct command_origin part = {.source = SOURCE, .epoch = 1, .batch = 1, .row = 0};
+
+    (void)state;
+    fixture_init(&fixture);
+    assert_int_equal(ledger_ask(&fixture, 1, &told), ERROR_NONE);
+    free(told.rows);
+    assert_int_equal(row_ask(&fixture, part, false, 0), ERROR_NONE);
+    assert_int_equal(row_ask(&fixture, part, true, 1), ERROR_NOT_FOUND);
+    assert_int_equal(ledger_ask(&fixture, 2, &told), ERROR_NONE);
+    assert_int_equal(told.count, 0);
+    free(told.rows);
+    assert_int_equal(row_ask(&fixture, part, true, 0), ERROR_VERSION_MISMATCH);
+    fixture_deinit(&fixture);
+}
+
 /* A row whose batch fails is not taken, and no batch after it may say so. */
 static void test_a_failed_batch_takes_nothing(void **state)
 {
@@ -326,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_known_after_a_crash),
         cmocka_unit_test(test_an_earlier_reader_is_refused),
+        cmocka_unit_test(test_a_part_of_a_row),
         cmocka_unit_test(test_a_failed_batch_takes_nothing),
         cmocka_unit_test(test_ledger_limits),
         cmocka_unit_test(test_random_crashes),

@@ -490,7 +490,8 @@ static enum error_code source_rows_take_some(struct source_rows *rows, struct so
 }
 
 /* Completes the event of a row in all partitions: first in all but one, and there last, with a note
- * in its ledger. After a crash between, all is done again, which finds the timers over. */
+ * in its ledger. After a crash between, all is done again, which finds the timers over. A reader
+ * that lost its place completes nothing: a timer made since by a later row may watch the event. */
 static enum error_code source_rows_complete(struct source_rows *rows, struct source_row *row)
 {
     const uint16_t partitions = node_partition_count(rows->options.node);
@@ -508,10 +509,10 @@ static enum error_code source_rows_complete(struct source_rows *rows, struct sou
 
         *job = first;
         job->request.command.partition = i;
-        if (i > 0)
-            job->request.command.origin = (struct command_origin){0};
-        if (i > 0)
-            source_rows_submit_part(rows, job);
+        if (i == 0)
+            continue;
+        job->request.command.origin.row = 0;
+        source_rows_submit_part(rows, job);
     }
     source_rows_await_parts(rows);
     for (uint16_t i = 1; i < partitions && !worst; i++)

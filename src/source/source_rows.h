@@ -41,7 +41,8 @@ enum source_row_state {
 };
 
 struct source_row {
-    uint64_t number; /* unlike those of all other rows of the source, and rising in each key */
+    /* not 0, unlike those of all other rows of the source, and rising in each key */
+    uint64_t number;
     enum source_op op;
     struct bytes key; /* COMPLETE: the event; empty if there is none */
     struct bytes body;
