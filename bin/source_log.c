@@ -19,8 +19,9 @@ enum error_code source_log_check(const struct config *config, struct error *ret_
 
     if (code)
         return error_set(ret_error, code, "sources: %s", cause.text);
-    if (*config->sources && (*config->cluster_brokers || *config->cluster_log))
-        return error_set(ret_error, ERROR_INVALID, "sources: a node of a cluster reads none yet");
+    if (*config->sources && config_is_cluster(config) && !*config->cluster_listen)
+        return error_set(ret_error, ERROR_INVALID,
+                         "sources: a node of a cluster that reads them needs cluster_listen");
     return ERROR_NONE;
 }
 

@@ -202,6 +202,7 @@
     X(SOURCE_REFUSED, _, COUNTER, "tickwheel_source_rows_total", "result=\"refused\"", 1, "")      \
     X(SOURCE_AGE_MS, _, GAUGE, "tickwheel_source_oldest_seconds", "", 1000,                        \
       "Age of the oldest row of a source when it was last read; 0 if there was none.")             \
+    X(SOURCES_READ, _, GAUGE, "tickwheel_sources_read", "", 1, "Sources that this node reads.")    \
     X(SOURCES_STILL, _, GAUGE, "tickwheel_sources_still", "", 1,                                   \
       "Sources that are not read: no connection, or another daemon reads them.")                   \
     X(READY, _, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")   \

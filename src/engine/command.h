@@ -140,7 +140,7 @@ struct command_origin {
     /* number of the row, unlike those of all others of the source; 0 if the command does a part of
      * what a row asks: a later reader fences it, and the ledger does not note it */
     uint64_t row;
-    bool is_noted_;  /* private to the engine */
+    bool is_noted_; /* private to the engine */
 };
 
 struct command_ledger_row {

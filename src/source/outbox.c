@@ -2,10 +2,12 @@
  * outbox.c - reads the outbox of a PostgreSQL database (src/cli/postgres_outbox.sql).
  *
  * One daemon at a time reads: the row of tickwheel.reader names it for a while, and its epoch rises
- * with each reader, so that one that lost its place deletes nothing more. A batch is the first rows
- * that are visible, by id. There is no lowest id to begin with: a transaction that commits late has
- * lower ids than others that were taken before. Taken rows are deleted before the next batch is
- * read, as the ledger of the engine needs it.
+ * with each reader, so that one that lost its place deletes nothing more. Nodes of a cluster take
+ * the place of each other at once, because they share the ledger (source.h).
+ *
+ * A batch is the first rows that are visible, by id. There is no lowest id to begin with: a
+ * transaction that commits late has lower ids than others that were taken before. Taken rows are
+ * deleted before the next batch is read, as the ledger of the engine needs it.
  *
  * While there are no rows the reader waits for NOTIFY. A writer sends it only if the reader sleeps,
  * which it shows by an exclusive lock that each writer asks for, shared, until its commit. The
@@ -108,13 +110,16 @@ static enum error_code outbox_explain_reader(struct outbox_reader *outbox)
 
 static enum error_code outbox_claim(struct outbox_reader *outbox, uint64_t *ret_incarnation)
 {
-    static const char sql[] =
-        "UPDATE tickwheel.reader SET epoch = epoch + 1, holder = $1,"
-        " held_until = clock_timestamp() + interval '15 s'"
-        " WHERE version = 1 AND (holder = $1 OR held_until < clock_timestamp())"
-        " RETURNING incarnation, epoch";
-    const struct postgres_value holder = postgres_text(source_holder(outbox->source));
+    static const char sql[] = "UPDATE tickwheel.reader SET epoch = epoch + 1, holder = $1,"
+                              " held_until = clock_timestamp() + interval '15 s'"
+                              " WHERE version = 1 AND (held_until < clock_timestamp()"
+                              " OR split_part(holder, ' node ', 1) = split_part($1, ' node ', 1))"
+                              " RETURNING incarnation, epoch";
+    char text[SOURCE_HOLDER_SIZE];
     PGresult *result = NULL;
+
+    source_name_holder(outbox->source, text);
+    const struct postgres_value holder = postgres_text(text);
     enum error_code code = outbox_ask(outbox, sql, &holder, 1, &result);
 
     if (code)
@@ -423,7 +428,7 @@ static enum error_code outbox_read(struct outbox_reader *outbox)
     if (code)
         return code;
     source_tell(outbox->source, NULL);
-    while (!code && !source_rows_is_stopping(outbox->rows)) {
+    while (!code && source_goes_on(outbox->source)) {
         size_t found = 0, taken = 0;
 
         code = outbox_read_batch(outbox, &found, &taken);

@@ -606,7 +606,7 @@ static enum error_code rabbitmq_queue_read(struct rabbitmq_queue *queue)
     enum error_code code = ERROR_NONE;
 
     source_tell(queue->source, NULL);
-    while (!code && !queue->link.is_lost && !source_rows_is_stopping(queue->rows)) {
+    while (!code && !queue->link.is_lost && source_goes_on(queue->source)) {
         bool postponed = false;
 
         rabbitmq_queue_receive(queue);

@@ -1,6 +1,7 @@
 /* source.c - the table of sources and their threads; see source.h. */
 #include "source/source.h"
 
+#include "api/json/names.h"
 #include "sys/clock.h"
 #include "sys/process.h"
 #include "timer/tenant.h"
@@ -15,6 +16,7 @@
 enum {
     SOURCE_RETRY_MS_MIN = 50, /* pause after a failure, doubled by each further one */
     SOURCE_RETRY_MS_MAX = 2000,
+    SOURCE_LOOK_MS = 200, /* interval of looks whether this node is to read a source */
 };
 
 static const struct source_kind *const source_kinds[] = {
@@ -42,7 +44,6 @@ struct source_thread {
 
 struct sources {
     struct sources_options options;
-    char holder[SOURCE_HOLDER_SIZE];
     pthread_mutex_t lock;
     struct source_thread all[SOURCES_MAX];
     size_t count;
@@ -173,8 +174,16 @@ enum error_code sources_check_settings(const char *setting, struct error *ret_er
 static void *source_run(void *context)
 {
     struct source_thread *source = context;
+    struct pollfd stop = {.fd = source_rows_fd(source->rows), .events = POLLIN};
 
-    source->kind->run(source);
+    while (!source_rows_is_stopping(source->rows)) {
+        if (source_goes_on(source)) {
+            source->kind->run(source);
+            source_leave(source);
+        } else {
+            poll(&stop, 1, SOURCE_LOOK_MS);
+        }
+    }
     return NULL;
 }
 
@@ -201,7 +210,6 @@ enum error_code sources_start(const struct sources_options *options, struct sour
     if (code)
         return code;
     sources->options = *options;
-    node_name_log(options->rows.node, sources->holder, sizeof(sources->holder));
     for (size_t i = 0; i < sources->count && !code; i++)
         code = source_start(&sources->all[i], &sources->options);
     if (code) {
@@ -247,9 +255,9 @@ const char *source_url(const struct source_thread *source)
     return source->url;
 }
 
-const char *source_holder(const struct source_thread *source)
+void source_name_holder(const struct source_thread *source, char ret_text[SOURCE_HOLDER_SIZE])
 {
-    return source->sources->holder;
+    node_name_log(source->sources->options.rows.node, ret_text, SOURCE_HOLDER_SIZE);
 }
 
 struct source_rows *source_rows_of(const struct source_thread *source)
@@ -262,26 +270,47 @@ const struct config *source_config(const struct source_thread *source)
     return source->sources->options.config;
 }
 
-/* Shows how many sources stand still, the first of them, and the highest age. The caller holds the
- * lock. The cause may name hosts and users, which are for the log alone. */
+bool source_goes_on(const struct source_thread *source)
+{
+    struct node *node = source->sources->options.rows.node;
+    uint32_t owner;
+
+    return !source_rows_is_stopping(source->rows) &&
+           node_owns(node, name_partition(node, bytes_of(source->name)), &owner);
+}
+
+/* Shows how many sources are read, how many stand still, the first of these, and the highest age.
+ * The caller holds the lock. The cause may name hosts and users, which are for the log alone. */
 static void sources_show(struct sources *sources)
 {
     struct metrics *metrics = sources->options.metrics;
     char trouble[NODE_SOURCE_TROUBLE_SIZE] = "";
-    uint64_t still = 0, age_ms = 0;
+    uint64_t read = 0, still = 0, age_ms = 0;
 
     for (size_t i = 0; i < sources->count; i++) {
         const struct source_status *status = &sources->all[i].status;
 
+        read += status->is_reading;
         if (!status->is_reading && status->tries && still++ == 0)
             snprintf(trouble, sizeof(trouble),
                      "source %s is not read: source_still of the log says why", status->name);
         if (sources->all[i].age_ms > age_ms)
             age_ms = sources->all[i].age_ms;
     }
+    metrics_set(metrics, METRIC_SOURCES_READ, read);
     metrics_set(metrics, METRIC_SOURCES_STILL, still);
     metrics_set(metrics, METRIC_SOURCE_AGE_MS, age_ms);
     node_set_source_trouble(sources->options.rows.node, trouble);
+}
+
+void source_leave(struct source_thread *source)
+{
+    pthread_mutex_lock(&source->sources->lock);
+    source->status.is_reading = false;
+    source->status.tries = 0;
+    source->age_ms = 0;
+    sources_show(source->sources);
+    pthread_mutex_unlock(&source->sources->lock);
 }
 
 void source_tell(struct source_thread *source, const char *cause)
@@ -316,11 +345,11 @@ void source_repeat(struct source_thread *source, const char *(*read)(void *reade
 {
     uint64_t pause_ms = SOURCE_RETRY_MS_MIN;
 
-    while (!source_rows_is_stopping(source->rows)) {
+    while (source_goes_on(source)) {
         const struct instant began = instant_now();
         const char *cause = read(reader);
 
-        if (source_rows_is_stopping(source->rows))
+        if (!source_goes_on(source))
             break;
         source_tell(source, cause);
         if (instant_since_ns(began, instant_now()) / 1000000 > SOURCE_RETRY_MS_MAX)

@@ -6,7 +6,9 @@
  *     sources_stop(sources);                        before node_stop
  *
  * A kind of source is a file with a struct source_kind. Each source has a thread, which reads rows
- * and hands them to the node (source_rows.h).
+ * and hands them to the node (source_rows.h). In a cluster all nodes have the same sources, and
+ * each is read by the node that owns the partition of its name. A node that does not know yet that
+ * it lost this partition changes nothing: the next reader has a higher epoch.
  *
  * Errors     ERROR_INVALID names the source whose setting is wrong, without its URL.
  * Threads    start and stop from one thread; the rest from any.
@@ -33,10 +35,10 @@ struct sources_options {
 
 struct source_status {
     char name[SOURCE_NAME_SIZE_MAX + 1];
-    bool is_reading;   /* it is connected, and no other daemon reads it */
+    bool is_reading;   /* it is connected, and no other daemon or node reads it */
     char cause[256];   /* why it does not read; empty if it does */
     uint64_t reads;    /* number of times that it began to read */
-    uint64_t tries;    /* number of times that it could not, or ceased to */
+    uint64_t tries;    /* number of times that it could not, or ceased to, since it was to read */
     uint64_t refused;  /* number of rows that were refused for good */
     char problem[256]; /* why the last of them was, cut; empty without one */
 };
@@ -59,7 +61,7 @@ bool source_get_status(struct sources *sources, size_t index, struct source_stat
 struct source_kind {
     const char *scheme; /* with "://" */
     enum error_code (*check)(const char *url, struct error *ret_error);
-    /* Reads until source_rows_is_stopping. */
+    /* Reads until source_goes_on is false. */
     void (*run)(struct source_thread *source);
 };
 
@@ -69,14 +71,22 @@ extern const struct source_kind source_rabbitmq_tls; /* with TLS */
 
 const char *source_name(const struct source_thread *source);
 const char *source_url(const struct source_thread *source);
-const char *source_holder(const struct source_thread *source);
+/* Writes the text that tells this reader from others (node_name_log). */
+void source_name_holder(const struct source_thread *source, char ret_text[SOURCE_HOLDER_SIZE]);
 struct source_rows *source_rows_of(const struct source_thread *source);
 const struct config *source_config(const struct source_thread *source);
+
+/* True while this node shall read the source: until a stop, and in a cluster while it owns the
+ * partition of the source's name. */
+bool source_goes_on(const struct source_thread *source);
+
+/* Notes that this node shall not read the source now; so it is not standing still. */
+void source_leave(struct source_thread *source);
 
 /* Says that the source reads, with NULL, or why it does not. */
 void source_tell(struct source_thread *source, const char *cause);
 
-/* Calls `read` again and again, until source_rows_is_stopping, with growing pauses. It reads until
+/* Calls `read` again and again, while source_goes_on, with growing pauses. It reads until
  * something fails, and returns what. */
 void source_repeat(struct source_thread *source, const char *(*read)(void *reader), void *reader);
 

@@ -15,6 +15,7 @@ import unittest
 import shutil
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import cluster_nodes
 import harness
 import postgres_servers
 
@@ -210,6 +211,21 @@ class Writer(threading.Thread):
             session.kill()
 
 
+class WriterOfEvents(Writer):
+    """Makes also timers that watch its event, and completes it."""
+
+    def statement(self):
+        if self.random.randrange(3):
+            return super().statement()
+        self.count += 1
+        value, event = f"{self.number}-{self.count}", f"e{self.number}"
+        op = self.random.choice(["watch", "watch", "complete"])
+        watch = json.dumps({"watch": [event]})
+        call = {"watch": f"schedule('queue:a', '5 h', payload => '\"{value}\"', fields => '{watch}')",
+                "complete": f"complete('{event}')"}[op]
+        return f"INSERT INTO truth SELECT tickwheel.{call}, '{event}', '{op}', '{value}';"
+
+
 class WriterToInbox(Writer):
     """Writes timers that come back to a table of the database."""
 
@@ -220,26 +236,30 @@ class WriterToInbox(Writer):
         return f"INSERT INTO truth SELECT tickwheel.{call}, NULL, 'schedule', '{value}';"
 
 
-@unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
-class OutboxUnderKills(OutboxCase):
+class Crowd(OutboxCase):
+    """Writers, and what their committed rows ask."""
 
     def url(self):
         return self.where
 
     def expected(self, server):
         """What the committed rows ask: the values of timers without a key, and value and version of each live key."""
-        free, live = [], {}
+        free, live, watching = [], {}, {}
         for line in server.look("SELECT number, coalesce(key, ''), op, value FROM truth ORDER BY number").splitlines():
             _, key, op, value = line.split("|")
             if op == "schedule":
                 free.append(value)
+            elif op == "watch":
+                watching.setdefault(key, []).append(value)
+            elif op == "complete":
+                watching.pop(key, None)
             elif op == "put":
                 live[key] = (value, live[key][1] + 1 if key in live else 1)
             elif op == "cancel":
                 live.pop(key, None)
             elif key in live:
                 live[key] = (live[key][0], live[key][1] + 1)
-        return sorted(free), live
+        return sorted(sum(watching.values(), free)), live
 
     def check(self, server, daemon):
         self.await_empty(server, 120)
@@ -263,6 +283,21 @@ class OutboxUnderKills(OutboxCase):
             writer.is_over = True
         for writer in writers:
             writer.end()
+
+    def server_starts(self):
+        try:
+            self.server.start()
+            return True
+        except RuntimeError as error:  # a session that began while the server was killed has not noticed yet
+            self.assertIn("pre-existing shared memory", str(error))
+            return False
+
+    def committed(self):
+        return int(self.server.look("SELECT count(*) FROM truth"))
+
+
+@unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
+class OutboxUnderKills(Crowd):
 
     def kill_all_in_turn(self, kind):
         """Kills daemon, server and clients while writers of this kind work. Returns the daemon."""
@@ -309,17 +344,6 @@ class OutboxUnderKills(OutboxCase):
         self.assertEqual(self.server.look("SELECT count(*) FROM inbox WHERE at < due"), "0")
         self.assertEqual(self.server.look("SELECT count(*) FROM tickwheel.rejected"), "0")
 
-    def server_starts(self):
-        try:
-            self.server.start()
-            return True
-        except RuntimeError as error:  # a session that began while the server was killed has not noticed yet
-            self.assertIn("pre-existing shared memory", str(error))
-            return False
-
-    def committed(self):
-        return int(self.server.look("SELECT count(*) FROM truth"))
-
     def test_a_standby_is_promoted(self):
         with self.server.standby() as standby:
             self.where = (f"postgres://{self.server.user}@127.0.0.1:{self.server.port},127.0.0.1:{standby.port}/"
@@ -333,6 +357,108 @@ class OutboxUnderKills(OutboxCase):
             harness.wait_until(lambda: int(standby.look("SELECT count(*) FROM truth")) > before + 50, 60, "writers go on")
             self.end_writers(writers)
             self.check(standby, daemon)
+
+
+@unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
+class OutboxOfACluster(Crowd):
+    """Three nodes whose log is in the database of the outbox."""
+
+    PARTITIONS = 6
+
+    def start_nodes(self):
+        flags = ("--partitions", str(self.PARTITIONS), "--shards", "2", "--cluster-name", "shop", "--cluster-lease", "1s",
+                 "--cluster-listen", "127.0.0.1:0")
+        env = {"TICKWHEEL_SOURCES": f"shop={self.server.url()}"}
+        self.where = self.server.url()
+        self.nodes = [cluster_nodes.Node(number, self.where, *flags, env=env) for number in (1, 2, 3)]
+        for node in self.nodes:
+            self.addCleanup(node.close)
+        made = self.nodes[0].run("--cluster-create")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for node in self.nodes:
+            node.start()
+        cluster_nodes.await_shares(self.nodes, self.PARTITIONS, 60, "started")
+
+    def await_reader(self, other_than=None):
+        """The node that reads, as the database says, once it is another one."""
+        def look():
+            holder = self.server.look("SELECT holder FROM tickwheel.reader")
+            number = int(holder.rpartition(" ")[2] or 0)
+            return number != (other_than and other_than.number) and number
+        return self.nodes[harness.wait_until(look, 60, "a node reads") - 1]
+
+    def end_drain(self, node):
+        other = self.nodes[node.number % 3].daemon
+        harness.wait_until(lambda: other.call("DELETE", f"/v1/cluster/nodes/{node.number}/drain")[0] == 200, 60, "undrained")
+
+    def drain(self, node):
+        harness.wait_until(lambda: node.daemon.call("PUT", f"/v1/cluster/nodes/{node.number}/drain")[0] == 200, 60, "drained")
+
+    # proves: outbox-cluster
+    def test_one_node_reads_for_all(self):
+        self.start_nodes()
+        reader = self.await_reader()
+        look = self.server.look
+        look("SELECT tickwheel.put('k' || n, 'queue:a', '1 h', fields => '{\"watch\": [\"sent\"]}') FROM generate_series(1, 40) n")
+        look("SELECT tickwheel.schedule('queue:a', '1 h') FROM generate_series(1, 40) n")
+        self.await_empty(self.server)
+        for node in self.nodes:
+            self.assertEqual(len(self.timers(node.daemon)), 80)
+            self.assertEqual(node.daemon.metric("tickwheel_sources_read"), node is reader)
+            self.assertEqual(node.daemon.metric("tickwheel_sources_still"), 0)
+        self.assertEqual(reader.daemon.metric('tickwheel_source_rows_total{result="taken"}'), 80)
+        self.drain(reader)
+        after = self.await_reader(other_than=reader)
+        look("SELECT tickwheel.touch('k' || n, at => '2099-01-01T00:00Z') FROM generate_series(1, 20) n")
+        look("SELECT tickwheel.cancel('k' || n) FROM generate_series(31, 40) n")
+        self.await_empty(self.server)
+        harness.wait_until(lambda: after.daemon.metric("tickwheel_sources_read") == 1, 20, "it reads")
+        harness.wait_until(lambda: reader.daemon.metric("tickwheel_sources_read") == 0, 20, "the former one does not")
+        keys = [timer for timer in self.timers(reader.daemon) if "key" in timer]
+        self.assertEqual((len(keys), sum(timer["due"].startswith("2099") for timer in keys)), (30, 20))
+        look("SELECT tickwheel.complete('sent')")
+        self.await_empty(self.server)
+        self.assertEqual(len(self.timers(after.daemon)), 40)
+        self.assertEqual(look("SELECT count(*) FROM tickwheel.rejected"), "0")
+
+    # proves: outbox-cluster, outbox-once
+    def test_nodes_are_killed_frozen_and_drained(self):
+        """Goal: each committed row takes effect once while the node that reads, and those that own the partitions, are killed,
+        lose their disk, are frozen until another one reads, and are drained."""
+        seed = int(os.environ.get("TEST_SEED", random.SystemRandom().randrange(1 << 32)))
+        print(f"TEST_SEED={seed}", file=sys.stderr)
+        dice = random.Random(seed)
+        self.start_nodes()
+        writers = self.begin_writers(seed, WriterOfEvents)
+        for turn in range(max(5, KILLS // 5)):
+            taken = self.committed()
+            harness.wait_until(lambda: self.committed() > taken + dice.randrange(60), 60, "some rows are committed")
+            victim = self.await_reader() if dice.randrange(3) else dice.choice(self.nodes)
+            was_reader = victim is self.await_reader()
+            what = ("kill", "freeze", "drain", "lose", "server")[turn % 5]
+            print(f"{what} {victim.number}{' that reads' if was_reader else ''}", file=sys.stderr)
+            if what in ("kill", "lose"):
+                victim.end(signal.SIGKILL)
+                if what == "lose":
+                    victim.lose_the_disk()
+            elif what == "freeze":
+                victim.daemon.process.send_signal(signal.SIGSTOP)
+            elif what == "drain":
+                self.drain(victim)
+            if what == "server":
+                self.server.stop(signal.SIGKILL)
+                harness.wait_until(self.server_starts, 60, "the server starts")
+            elif was_reader:
+                self.await_reader(other_than=victim)
+            if what in ("kill", "lose"):
+                victim.start()
+            elif what == "freeze":
+                victim.daemon.process.send_signal(signal.SIGCONT)
+            elif what == "drain":
+                self.end_drain(victim)
+        self.end_writers(writers)
+        cluster_nodes.await_shares(self.nodes, self.PARTITIONS, 120, "the end")
+        self.check(self.server, self.nodes[0].daemon)
 
 
 if __name__ == "__main__":
