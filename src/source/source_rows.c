@@ -338,7 +338,10 @@ static enum error_code source_rows_prepare(struct source_rows *rows, struct sour
         command->timers = &job->timer;
         command->results = &job->created;
         command->timer_count = 1;
-        if (!row->key.size && !row->request.size && job->timer->texts.flow.size)
+        const bool is_named = row->key.size || row->request.size;
+        if (!is_named && job->timer->texts.order.size)
+            command->partition = name_partition_of_queue(node, job->timer);
+        else if (!is_named && job->timer->texts.flow.size)
             command->partition = name_partition_of_flow(node, job->timer);
     } else {
         command->kind = row->op == SOURCE_TOUCH ? COMMAND_TOUCH : COMMAND_CANCEL;

@@ -36,8 +36,8 @@ class OutboxCase(unittest.TestCase):
                        capture_output=True, timeout=60)
         server.look("CREATE TABLE truth (number bigint PRIMARY KEY, key text, op text, value text)")
 
-    def start(self, url, data=None):
-        daemon = harness.Daemon(data or self.data, "--broker-connections", f"shop={url}", env={**os.environ, "TICKWHEEL_SOURCES": f"shop={url}"})
+    def start(self, url, data=None, flags=()):
+        daemon = harness.Daemon(data or self.data, "--broker-connections", f"shop={url}", *flags, env={**os.environ, "TICKWHEEL_SOURCES": f"shop={url}"})
         self.addCleanup(daemon.close)
         harness.wait_until(daemon.is_ready, 30, "ready")
         return daemon
@@ -77,6 +77,25 @@ class Outbox(OutboxCase):
         self.await_empty(self.server)
         self.assertEqual(self.timers(daemon), [])
         self.assertEqual(look("SELECT count(*) FROM tickwheel.rejected"), "0")
+
+    def test_items_in_strict_order(self):
+        daemon = self.start(self.server.url(), flags=("--shards", "3"))
+        fields = '{"order": "strict"}'
+        self.server.look(f"SELECT tickwheel.schedule('queue:a', at => '2026-01-01T00:00Z'::timestamptz - n * interval '1 s', "
+                         f"payload => to_json(n), fields => '{fields}') FROM generate_series(1, 40) n")
+        self.await_empty(self.server)
+        def lease(count):
+            status, _, answer = daemon.call("POST", "/v1/queues/a/lease", {"max": count, "wait": "20s", "lease": "60s"})
+            self.assertEqual(status, 200, answer)
+            return answer["items"]
+
+        first, = lease(1)
+        status, _, answer = daemon.call("POST", "/v1/queues/a/nack", {"receipts": [first["receipt"]], "delay": "1s"})
+        self.assertEqual(status, 200, answer)
+        came = []
+        while len(came) < 40:
+            came += [item["payload"] for item in lease(10)]
+        self.assertEqual(came, list(range(40, 0, -1)))  # no item passed the one that failed
 
     # proves: outbox-rejected
     def test_what_is_refused_is_kept_with_its_problem(self):
