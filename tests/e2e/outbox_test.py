@@ -384,12 +384,12 @@ class OutboxOfACluster(Crowd):
 
     PARTITIONS = 6
 
-    def start_nodes(self):
+    def start_nodes(self, log=None):
         flags = ("--partitions", str(self.PARTITIONS), "--shards", "2", "--cluster-name", "shop", "--cluster-lease", "1s",
                  "--cluster-listen", "127.0.0.1:0")
         env = {"TICKWHEEL_SOURCES": f"shop={self.server.url()}"}
         self.where = self.server.url()
-        self.nodes = [cluster_nodes.Node(number, self.where, *flags, env=env) for number in (1, 2, 3)]
+        self.nodes = [cluster_nodes.Node(number, log or self.where, *flags, env=env) for number in (1, 2, 3)]
         for node in self.nodes:
             self.addCleanup(node.close)
         made = self.nodes[0].run("--cluster-create")
@@ -412,6 +412,11 @@ class OutboxOfACluster(Crowd):
 
     def drain(self, node):
         harness.wait_until(lambda: node.daemon.call("PUT", f"/v1/cluster/nodes/{node.number}/drain")[0] == 200, 60, "drained")
+
+    def test_a_node_that_cannot_pass_rows_on_refuses_to_read(self):
+        done = cluster_nodes.Node(1, self.server.url(), env={"TICKWHEEL_SOURCES": f"shop={self.server.url()}"}).run("--check-config")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("needs cluster_listen", done.stderr)
 
     # proves: outbox-cluster
     def test_one_node_reads_for_all(self):
@@ -449,7 +454,7 @@ class OutboxOfACluster(Crowd):
         dice = random.Random(seed)
         self.start_nodes()
         writers = self.begin_writers(seed, WriterOfEvents)
-        for turn in range(max(5, KILLS // 5)):
+        for turn in range(max(5, KILLS // 10)):
             taken = self.committed()
             harness.wait_until(lambda: self.committed() > taken + dice.randrange(60), 60, "some rows are committed")
             victim = self.await_reader() if dice.randrange(3) else dice.choice(self.nodes)
