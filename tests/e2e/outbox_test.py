@@ -384,9 +384,9 @@ class OutboxOfACluster(Crowd):
 
     PARTITIONS = 6
 
-    def start_nodes(self, log=None):
+    def start_nodes(self, log=None, running=3):
         flags = ("--partitions", str(self.PARTITIONS), "--shards", "2", "--cluster-name", "shop", "--cluster-lease", "1s",
-                 "--cluster-listen", "127.0.0.1:0")
+                 "--cluster-listen", "127.0.0.1:0", "--cluster-copy-records-min", "1")
         env = {"TICKWHEEL_SOURCES": f"shop={self.server.url()}"}
         self.where = self.server.url()
         self.nodes = [cluster_nodes.Node(number, log or self.where, *flags, env=env) for number in (1, 2, 3)]
@@ -394,7 +394,7 @@ class OutboxOfACluster(Crowd):
             self.addCleanup(node.close)
         made = self.nodes[0].run("--cluster-create")
         self.assertEqual(made.returncode, 0, made.stderr)
-        for node in self.nodes:
+        for node in self.nodes[:running]:
             node.start()
         cluster_nodes.await_shares(self.nodes, self.PARTITIONS, 60, "started")
 
@@ -444,6 +444,26 @@ class OutboxOfACluster(Crowd):
         self.await_empty(self.server)
         self.assertEqual(len(self.timers(after.daemon)), 40)
         self.assertEqual(look("SELECT count(*) FROM tickwheel.rejected"), "0")
+
+    # proves: outbox-once
+    def test_what_was_taken_moves_with_a_partition(self):
+        """Goal: a node that copies partitions from others knows which rows they took. Method: the database refuses to delete
+        taken rows, until the node that copied is the only one."""
+        self.start_nodes(running=2)
+        self.server.look("CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';"
+                         "CREATE TRIGGER refuse BEFORE DELETE ON tickwheel.outbox FOR EACH ROW EXECUTE FUNCTION public.refuse()")
+        self.server.look("SELECT tickwheel.schedule('queue:a', '1 h') FROM generate_series(1, 60) n")
+        harness.wait_until(lambda: len(self.timers(self.nodes[0].daemon)) == 60, 60, "the rows take effect")
+        last = self.nodes[2]
+        last.start()
+        cluster_nodes.await_shares(self.nodes, self.PARTITIONS, 60, "the third joins")
+        self.assertGreater(last.daemon.metric("tickwheel_cluster_copies_total"), 0)
+        for node in self.nodes[:2]:
+            node.end(signal.SIGKILL)
+        cluster_nodes.await_shares(self.nodes, self.PARTITIONS, 60, "the third is alone")
+        self.server.look("DROP TRIGGER refuse ON tickwheel.outbox")
+        self.await_empty(self.server)
+        self.assertEqual(len(self.timers(last.daemon)), 60)
 
     # proves: outbox-cluster, outbox-once
     def test_nodes_are_killed_frozen_and_drained(self):
