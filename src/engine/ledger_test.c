@@ -1,7 +1,8 @@
 /*
  * Goal: each row of a source is taken exactly once and in the order of its key, whatever fails
- * between. Method: a reader as source/ has one, over an engine that crashes and whose batches fail;
- * small histories, and a random one compared with a table of what each row asks.
+ * between. Method: a reader as source/ has one, over an engine that crashes, whose batches fail and
+ * whose partition moves to another node by a copy; small histories, and a random one compared with
+ * a table of what each row asks.
  */
 #include "engine/engine_testing.h"
 #include "engine/ledger.h"
@@ -71,6 +72,29 @@ static enum error_code ledger_ask(struct engine_fixture *fixture, uint64_t epoch
 static void fixture_crash(struct engine_fixture *fixture)
 {
     engine_destroy(fixture->engine);
+    fixture_open(fixture);
+}
+
+/* Has a node that copied the partition open it. */
+static void fixture_move(struct engine_fixture *fixture)
+{
+    struct storage_export export = {.rows_max = 50, .bytes_max = 4096};
+    struct storage *copy = memory_storage_create(1);
+    struct storage_place place = {.next = 0};
+    struct buffer body;
+
+    buffer_init(&body);
+    while (!export.is_done) {
+        buffer_clear(&body);
+        assert_int_equal(storage_export(fixture->storage, &export, &body, NULL), ERROR_NONE);
+        place.next++;
+        if (body.size)
+            assert_int_equal(storage_apply(copy, 0, buffer_bytes(&body), &place, NULL), ERROR_NONE);
+    }
+    buffer_deinit(&body);
+    engine_destroy(fixture->engine);
+    storage_close(fixture->storage);
+    fixture->storage = copy;
     fixture_open(fixture);
 }
 
@@ -272,9 +296,10 @@ static void outbox_begin_next(struct outbox *outbox, struct engine_fixture *fixt
     }
 }
 
-/* Takes up to `limit` rows, one after another, and deletes them unless the crash comes before. */
+/* Takes up to `limit` rows, one after another, and deletes them unless a crash comes before; NULL for
+ * none. */
 static void outbox_turn(struct outbox *outbox, struct engine_fixture *fixture, size_t limit,
-                        bool crashes)
+                        void (*crash)(struct engine_fixture *))
 {
     struct command_ledger told;
     uint64_t taken[8] = {0};
@@ -299,11 +324,11 @@ static void outbox_turn(struct outbox *outbox, struct engine_fixture *fixture, s
         assert_int_equal(error, ERROR_NONE);
         taken[count++] = i;
     }
-    for (size_t i = 0; !crashes && i < count; i++)
+    for (size_t i = 0; !crash && i < count; i++)
         outbox->rows[taken[i]].is_deleted = true;
-    if (crashes) {
+    if (crash) {
         outbox_begin_next(outbox, fixture, count ? taken[count - 1] : 0);
-        fixture_crash(fixture);
+        crash(fixture);
         outbox->has_reader = false;
     }
 }
@@ -325,10 +350,14 @@ static void test_random_crashes(void **state)
             outbox.rows[++outbox.count] = (struct row){.is_cancel = is_live[key], .key = key};
             is_live[key] = !is_live[key];
         }
-        outbox_turn(&outbox, &fixture, 1 + random_below(&random, 8), random_below(&random, 3) == 0);
+        void (*const crashes[])(struct engine_fixture *) = {fixture_crash, fixture_move};
+        const uint64_t drawn = random_below(&random, 6);
+
+        outbox_turn(&outbox, &fixture, 1 + random_below(&random, 8),
+                    drawn < 2 ? crashes[drawn] : NULL);
     }
     while (!outbox.rows[outbox.count].is_deleted)
-        outbox_turn(&outbox, &fixture, 8, false);
+        outbox_turn(&outbox, &fixture, 8, NULL);
     for (unsigned key = 0; key < KEYS; key++) {
         char name[8];
         snprintf(name, sizeof(name), "k%u", key);
