@@ -296,8 +296,8 @@ static void outbox_begin_next(struct outbox *outbox, struct engine_fixture *fixt
     }
 }
 
-/* Takes up to `limit` rows, one after another, and deletes them unless a crash comes before; NULL for
- * none. */
+/* Takes up to `limit` rows, one after another, and deletes them unless a crash comes before. NULL
+ * as `crash` means none. */
 static void outbox_turn(struct outbox *outbox, struct engine_fixture *fixture, size_t limit,
                         void (*crash)(struct engine_fixture *))
 {
