@@ -162,6 +162,18 @@ struct tracked *truth_track(struct truth *truth, uint64_t serial)
     return &truth->tracked[at];
 }
 
+/* Notes since when the timer is due, if a call has moved it to a time that is over. */
+static void truth_note_ripe(const struct truth *truth, struct tracked *tracked,
+                            const struct timer *timer)
+{
+    const struct wall now = world_now(truth->world);
+
+    if (wall_max(timer->due, timer->at).ms > now.ms)
+        tracked->ripe = (struct wall){0};
+    else if (!tracked->ripe.ms)
+        tracked->ripe = now;
+}
+
 void truth_batch(struct truth *truth, uint64_t epoch, const struct storage_batch *batch)
 {
     for (size_t i = 0; i < batch->write_count; i++) {
@@ -169,6 +181,7 @@ void truth_batch(struct truth *truth, uint64_t epoch, const struct storage_batch
 
         struct tracked *tracked = truth_track(truth, timer->id.serial);
 
+        truth_note_ripe(truth, tracked, timer);
         if (timer_is_final(timer->state) && timer->version > tracked->ended_version) {
             tracked->ended_version = timer->version;
             tracked->ended_in = epoch;
@@ -446,7 +459,8 @@ void truth_end(struct truth *truth, struct wall before)
                        timer->id.serial, timer_state_text(timer->state), tracked->messages);
         if (timer_is_final(timer->state))
             truth_ended(truth, tracked, timer);
-        else if (wall_max(timer->due, timer->at).ms < before.ms && timer->state != TIMER_PAUSED &&
+        else if (wall_max(wall_max(timer->due, timer->at), tracked->ripe).ms < before.ms &&
+                 timer->state != TIMER_PAUSED &&
                  !timer->texts.flow.size && /* it may wait long for others of its flow */
                  !(tracked->is_out && tracked->delivered_in == truth->epoch))
             world_fail(truth->world, content_number(timer), ENDS,

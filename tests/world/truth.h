@@ -36,6 +36,7 @@ struct tracked {
     uint32_t version_acked;   /* highest version that a client was told of */
     uint32_t version_patched; /* highest version that an answered patch made; 0 for none */
     struct wall due;          /* due time as answered last */
+    struct wall ripe;         /* time at which it was moved to one that was over; 0 if it was not */
     uint64_t delivered_in;    /* epoch of the last delivery */
     uint32_t deliveries;
 };
