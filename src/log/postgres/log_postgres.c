@@ -31,59 +31,24 @@ static enum error_code log_postgres_follow(struct log *head, enum log_from from,
 
     (void)ret_error;
     pthread_mutex_lock(&log->client->lock);
-    log_postgres_forget(log);
-    log->is_followed = true;
-    log->from = from;
-    log->number = number;
-    log->follow_id++;
-    log->is_lost = log->has_end = log->is_told = log->is_given = false;
-    log->is_placed = log->is_anchored = from == LOG_FROM_OFFSET && number == 0;
-    log->next = log->chain = 0;
+    log_postgres_state_follow(&log->state, from, number);
     pthread_mutex_unlock(&log->client->lock);
     log_postgres_client_wake(log->client);
     return ERROR_NONE;
-}
-
-/* Chooses the place of the append: after the last record that the caller knows; that of the
- * control log after the last one that was read. */
-static void log_postgres_place(struct log_postgres *log)
-{
-    const bool is_control = log->partition == LOG_POSTGRES_CONTROL;
-    const bool is_known =
-        is_control ? log->is_placed && log->is_anchored && log->has_end : log->is_given;
-    struct log_postgres_append *append = &log->append;
-
-    append->step = is_known ? LOG_POSTGRES_WAITS : LOG_POSTGRES_SEEKS;
-    append->place = is_control ? log->next : log->given;
-    append->before = is_control ? log->chain : log->given_chain;
-    append->chain = bytes_hash(append->before, buffer_bytes(&append->body));
 }
 
 static enum error_code log_postgres_append(struct log *head, uint64_t ticket, struct bytes bytes,
                                            struct error *ret_error)
 {
     struct log_postgres *log = log_postgres_of(head);
-    struct log_postgres_append *append = &log->append;
-    enum error_code code = ERROR_NONE;
+    const struct instant now = instant_now();
 
     pthread_mutex_lock(&log->client->lock);
-    if (append->step != LOG_POSTGRES_IDLE || append->done.kind != LOG_NOTHING) {
-        code = error_set(ret_error, ERROR_OVERLOADED, "another append is in flight");
-    } else {
-        buffer_clear(&append->body);
-        buffer_append_bytes(&append->body, bytes);
-        if (buffer_failed(&append->body))
-            code = error_set(ret_error, ERROR_NO_MEMORY, "append");
-    }
-    if (!code) {
-        const struct instant now = instant_now();
-
-        append->ticket = ticket;
-        append->until = instant_add_ms(now, log->client->options.append_timeout_ms);
-        if (append->unlanded_at.ns == 0)
-            append->unlanded_at = now;
-        log_postgres_place(log);
-    }
+    const struct instant until = instant_add_ms(now, log->client->options.append_timeout_ms);
+    const enum error_code code =
+        log_postgres_state_append(&log->state, ticket, bytes, until, ret_error);
+    if (!code && log->unlanded_at.ns == 0)
+        log->unlanded_at = now;
     pthread_mutex_unlock(&log->client->lock);
     if (!code)
         log_postgres_client_wake(log->client);
@@ -109,61 +74,21 @@ static enum error_code log_postgres_trim(struct log *head, uint64_t before, stru
 
 /* ---- events ---- */
 
-static void log_postgres_give(struct log_postgres *log, uint64_t next, uint64_t chain)
-{
-    log->is_given = true;
-    log->given = next;
-    log->given_chain = chain;
-}
-
-static void log_postgres_take_done(struct log_event *done, struct log_postgres *log,
-                                   struct log_event *ret_event)
-{
-    *ret_event = *done;
-    if (done->reason)
-        snprintf(log->reason, sizeof(log->reason), "%s", done->reason);
-    ret_event->reason = log->reason;
-    *done = (struct log_event){.kind = LOG_NOTHING};
-}
-
-static enum log_kind log_postgres_take_record(struct log_postgres *log, struct log_event *ret_event)
-{
-    struct list *link = list_pop(&log->records);
-
-    if (link) {
-        struct log_postgres_record *record = list_item(link, struct log_postgres_record, link);
-
-        log->record = record;
-        log_postgres_give(log, record->place + 1, record->chain);
-        *ret_event = (struct log_event){
-            .kind = LOG_RECORD, .offset = record->place, .bytes = {record->data, record->size}};
-        if (list_is_empty(&log->records)) /* the reader goes on */
-            log_postgres_client_wake(log->client);
-    } else if (log->is_lost) {
-        log->is_lost = log->is_followed = log->is_given = false;
-        snprintf(log->reason, sizeof(log->reason), "%s", log->lost_reason);
-        *ret_event = (struct log_event){.kind = LOG_LOST, .code = ERROR_IO, .reason = log->reason};
-    } else if (log->is_followed && log->has_end && !log->is_told) {
-        log->is_told = true;
-        if (!log->is_given || log->given <= log->next)
-            log_postgres_give(log, log->next, log->chain);
-        *ret_event = (struct log_event){.kind = LOG_END, .offset = log->next};
-    }
-    return ret_event->kind;
-}
-
 static enum log_kind log_postgres_take(struct log_postgres *log, struct log_event *ret_event)
 {
-    *ret_event = (struct log_event){.kind = LOG_NOTHING};
+    struct log_postgres_state *state = &log->state;
+
     pthread_mutex_lock(&log->client->lock);
-    free(log->record);
-    log->record = NULL;
-    if (log->append.done.kind != LOG_NOTHING)
-        log_postgres_take_done(&log->append.done, log, ret_event);
-    else if (log->trimmed.kind != LOG_NOTHING)
-        log_postgres_take_done(&log->trimmed, log, ret_event);
-    else
-        log_postgres_take_record(log, ret_event);
+    if (log->trimmed.kind != LOG_NOTHING) {
+        *ret_event = log->trimmed;
+        log->trimmed = (struct log_event){.kind = LOG_NOTHING};
+    } else {
+        const bool had_records = !list_is_empty(&state->records);
+
+        log_postgres_state_take(state, ret_event);
+        if (had_records && list_is_empty(&state->records)) /* the reader goes on */
+            log_postgres_client_wake(log->client);
+    }
     pthread_mutex_unlock(&log->client->lock);
     return ret_event->kind;
 }
@@ -196,8 +121,8 @@ static enum log_trouble log_postgres_trouble(const struct log *head, char *ret_t
     pthread_mutex_lock(&client->lock);
     const bool is_alone = now.ns >= instant_add_ms(client->answered_at, LOG_POSTGRES_SILENT_MS).ns;
     const uint64_t patience_ms = is_alone ? LOG_POSTGRES_ALONE_MS : LOG_POSTGRES_SLOW_MS;
-    const bool has_trouble = log->append.unlanded_at.ns &&
-                             now.ns >= instant_add_ms(log->append.unlanded_at, patience_ms).ns;
+    const bool has_trouble =
+        log->unlanded_at.ns && now.ns >= instant_add_ms(log->unlanded_at, patience_ms).ns;
     if (has_trouble && is_alone)
         snprintf(ret_text, size, "no PostgreSQL server answers: %s",
                  *client->cause ? client->cause : "it is silent");
@@ -226,10 +151,8 @@ static void log_postgres_close(struct log *head)
         for (size_t k = 0; k < client->lanes[i].count; k++)
             if (client->lanes[i].logs[k] == log)
                 client->lanes[i].logs[k] = NULL;
-    log_postgres_forget(log);
     pthread_mutex_unlock(&client->lock);
-    free(log->record);
-    buffer_deinit(&log->append.body);
+    log_postgres_state_deinit(&log->state);
     close(log->event_fd);
     free(log);
 }
@@ -259,8 +182,8 @@ enum error_code log_postgres_open(struct log_postgres_client *client, uint32_t p
     log->log.ops = &ops;
     log->client = client;
     log->partition = partition;
-    list_init(&log->records);
-    buffer_init(&log->append.body);
+    log_postgres_state_init(&log->state);
+    log->state.is_control = partition == LOG_POSTGRES_CONTROL;
     pthread_mutex_lock(&client->lock);
     list_push(&client->logs, &log->link);
     pthread_mutex_unlock(&client->lock);

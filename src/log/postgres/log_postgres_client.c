@@ -15,9 +15,8 @@ enum {
     BATCH_BYTES = 4 << 20, /* size from which no more appends join a statement */
     READ_BYTES = 1 << 20,  /* size from which no more records of one log are read at once */
     READ_BYTES_ALL = 16 << 20,
-    READ_ROWS = 256,  /* of one log; read_format has it too */
-    ANCHOR_MS = 1000, /* interval of comparisons of the chains */
-    AGAIN_MS = 100,   /* pause after a refused statement */
+    READ_ROWS = 256, /* of one log; read_format has it too */
+    AGAIN_MS = 100,  /* pause after a refused statement */
     IDLE_MS = 200,
     TRIM_ROWS = 500, /* rows of one delete */
 };
@@ -65,6 +64,15 @@ static const char trim_format[] =
 void log_postgres_client_wake(struct log_postgres_client *client)
 {
     eventfd_write(client->event_fd, 1);
+}
+
+/* Wakes the owner of the log, if it has an event. Called with the lock. */
+static void log_postgres_tell(struct log_postgres *log)
+{
+    if (log->state.append.done.kind == LOG_LANDED)
+        log->unlanded_at = (struct instant){0};
+    if (log_postgres_state_has_event(&log->state))
+        eventfd_write(log->event_fd, 1);
 }
 
 /* Returns the number of the partition in the table. */
@@ -128,7 +136,7 @@ static void log_postgres_unsend(struct log_postgres_lane *lane)
 {
     for (size_t i = 0; i < lane->count; i++)
         if (lane->logs[i])
-            lane->logs[i]->append.is_sent = false;
+            lane->logs[i]->state.append.is_sent = false;
     lane->count = 0;
 }
 
@@ -138,12 +146,12 @@ static void log_postgres_choose(struct log_postgres_client *client, struct log_p
     size_t bytes = 0;
 
     lane->count = 0;
-    lane->step = LOG_POSTGRES_SENT;
+    lane->step = LOG_POSTGRES_WAITS;
     LIST_FOR_EACH (&client->logs, link) {
         struct log_postgres *log = list_item(link, struct log_postgres, link);
-        const enum log_postgres_step step = log->append.step;
+        const enum log_postgres_step step = log->state.append.step;
 
-        if (step == LOG_POSTGRES_IDLE || log->append.is_sent)
+        if (step == LOG_POSTGRES_IDLE || log->state.append.is_sent)
             continue;
         if (step != LOG_POSTGRES_WAITS) { /* a question about one append alone */
             if (lane->count > 0)
@@ -155,13 +163,13 @@ static void log_postgres_choose(struct log_postgres_client *client, struct log_p
         if (lane->count == LOG_POSTGRES_BATCH || bytes >= BATCH_BYTES)
             break;
         lane->logs[lane->count++] = log;
-        bytes += log->append.body.size;
+        bytes += log->state.append.body.size;
     }
     for (size_t k = 0; k < 4; k++)
         postgres_array_begin(&lane->numbers[k], POSTGRES_INT8, lane->count);
     postgres_array_begin(&lane->bodies, POSTGRES_BYTEA, lane->count);
     for (size_t i = 0; i < lane->count; i++) {
-        struct log_postgres_append *append = &lane->logs[i]->append;
+        struct log_postgres_append *append = &lane->logs[i]->state.append;
 
         append->is_sent = true;
         postgres_array_u64(&lane->numbers[0], log_postgres_row(lane->logs[i]->partition));
@@ -187,7 +195,7 @@ static bool log_postgres_send(struct log_postgres_client *client, struct log_pos
     if (failed)
         return false;
     query.sql = client->append_sql;
-    if (lane->step != LOG_POSTGRES_SENT) {
+    if (lane->step != LOG_POSTGRES_WAITS) {
         /* the one element of an array, without its head */
         const struct bytes all[] = {values[0].bytes, values[1].bytes, values[3].bytes};
 
@@ -205,96 +213,68 @@ static bool log_postgres_send(struct log_postgres_client *client, struct log_pos
     return postgres_connection_send(&lane->connection, &query, NULL) == ERROR_NONE;
 }
 
-static void log_postgres_land(struct log_postgres *log, uint64_t appended_ms)
-{
-    log->append.done.appended = (struct wall){appended_ms};
-    log_postgres_finish(log, LOG_LANDED, "");
-}
-
-/* The answer to an append: the rows that were inserted. If the server warned it may have given up
- * to wait for a standby. */
+/* The answer to appends: the rows that were inserted. */
 static void log_postgres_take_append(struct log_postgres_lane *lane, const PGresult *result,
                                      bool has_warning)
 {
     for (size_t i = 0; i < lane->count; i++) {
         struct log_postgres *log = lane->logs[i];
+        struct log_postgres_answer answer = {.has_warning = has_warning};
         int row = 0;
 
         if (!log)
             continue;
-        log->append.is_sent = false;
         while (row < PQntuples(result) &&
                postgres_result_u64(result, row, 0) != log_postgres_row(log->partition))
             row++;
-        if (row == PQntuples(result))
-            log->append.step = LOG_POSTGRES_LOOKS;
-        else if (has_warning)
-            log->append.step = LOG_POSTGRES_REPEATS;
-        else
-            log_postgres_land(log, postgres_result_u64(result, row, 1));
+        answer.is_there = row < PQntuples(result);
+        if (answer.is_there)
+            answer.appended_ms = postgres_result_u64(result, row, 1);
+        log_postgres_state_answer(&log->state, &answer);
+        log_postgres_tell(log);
     }
 }
 
-/* Places the append after this record. */
-static void log_postgres_replace(struct log_postgres *log, uint64_t place, uint64_t before)
+/* Reads the answer to a question about one append. */
+static struct log_postgres_answer log_postgres_read_answer(enum log_postgres_step step,
+                                                           const PGresult *result)
 {
-    log->append.place = place;
-    log->append.before = before;
-    log->append.chain = bytes_hash(before, buffer_bytes(&log->append.body));
-    log->append.step = LOG_POSTGRES_WAITS;
+    const bool has_row = PQntuples(result) > 0;
+
+    if (step == LOG_POSTGRES_LOOKS)
+        return (struct log_postgres_answer){
+            .is_there = !PQgetisnull(result, 0, 0),
+            .chain = postgres_result_u64(result, 0, 0),
+            .has_before = !PQgetisnull(result, 0, 1),
+            .before = postgres_result_u64(result, 0, 1),
+        };
+    if (step == LOG_POSTGRES_SEEKS)
+        return (struct log_postgres_answer){
+            .is_there = has_row,
+            .place = has_row ? postgres_result_u64(result, 0, 0) : 0,
+            .chain = has_row ? postgres_result_u64(result, 0, 1) : 0,
+        };
+    return (struct log_postgres_answer){
+        .is_there = has_row, .appended_ms = has_row ? postgres_result_u64(result, 0, 0) : 0};
 }
 
-/* The answer to the question why an append was not inserted. */
-static void log_postgres_take_look(struct log_postgres *log, const PGresult *result)
-{
-    struct log_postgres_append *append = &log->append;
-    const bool is_taken = !PQgetisnull(result, 0, 0);
-    const bool is_control = log->partition == LOG_POSTGRES_CONTROL;
-
-    if (is_taken && postgres_result_u64(result, 0, 0) == append->chain)
-        append->step = LOG_POSTGRES_REPEATS;
-    else if (is_taken && is_control)
-        append->step = LOG_POSTGRES_SEEKS;
-    else if (is_taken)
-        log_postgres_finish(log, LOG_REFUSED, "another record has its place");
-    else if (append->place == 0 ||
-             (!PQgetisnull(result, 0, 1) && postgres_result_u64(result, 0, 1) == append->before))
-        append->step = LOG_POSTGRES_WAITS; /* the other append was rolled back */
-    else if (!log->is_followed)
-        append->step = LOG_POSTGRES_SEEKS;
-    else {
-        log_postgres_lose(log,
-                          "the server lacks record %llu, which it had: has a standby taken "
-                          "over without it?",
-                          (unsigned long long)append->place - 1);
-        log_postgres_finish(log, LOG_REFUSED, "the server lacks the record before it");
-    }
-}
-
+/* If the server warned it may have given up to wait for a standby. */
 static void log_postgres_take_answer(struct log_postgres_client *client,
                                      struct log_postgres_lane *lane, const PGresult *result,
                                      bool has_warning)
 {
     struct log_postgres *log = lane->logs[0];
 
-    if (lane->step == LOG_POSTGRES_SENT) {
+    if (lane->step == LOG_POSTGRES_WAITS) {
         log_postgres_take_append(lane, result, has_warning);
         return;
     }
     if (!log)
         return;
-    log->append.is_sent = false;
-    if (lane->step == LOG_POSTGRES_LOOKS)
-        log_postgres_take_look(log, result);
-    else if (lane->step == LOG_POSTGRES_SEEKS && PQntuples(result) == 0)
-        log_postgres_replace(log, 0, 0);
-    else if (lane->step == LOG_POSTGRES_SEEKS)
-        log_postgres_replace(log, postgres_result_u64(result, 0, 0) + 1,
-                             postgres_result_u64(result, 0, 1));
-    else if (PQntuples(result) == 0)
-        log->append.step = LOG_POSTGRES_LOOKS;
-    else if (!has_warning)
-        log_postgres_land(log, postgres_result_u64(result, 0, 0));
+    struct log_postgres_answer answer = log_postgres_read_answer(lane->step, result);
+    answer.has_warning = has_warning;
+    log_postgres_state_answer(&log->state, &answer);
+    log_postgres_tell(log);
     client->read_at = (struct instant){0}; /* another node may have appended */
 }
 
@@ -381,36 +361,20 @@ static void log_postgres_expire(struct log_postgres_client *client, struct insta
     LIST_FOR_EACH (&client->logs, link) {
         struct log_postgres *log = list_item(link, struct log_postgres, link);
 
-        if (log->append.step == LOG_POSTGRES_IDLE || now.ns < log->append.until.ns)
+        if (log->state.append.step == LOG_POSTGRES_IDLE || now.ns < log->state.append.until.ns)
             continue;
         for (size_t i = 0; i < LOG_POSTGRES_LANES; i++)
             for (size_t k = 0; k < client->lanes[i].count; k++)
                 if (client->lanes[i].logs[k] == log)
                     client->lanes[i].logs[k] = NULL;
-        log_postgres_finish(log, LOG_FAILED,
-                            *client->cause ? client->cause : "the server did not answer in time");
+        log_postgres_state_doubt(&log->state, *client->cause ? client->cause
+                                                             : "the server did not answer in time");
+        log_postgres_tell(log);
     }
     pthread_mutex_unlock(&client->lock);
 }
 
 /* ---- the reader ---- */
-
-/* Returns the first place to read: that of the record before, if its chain is unknown. -N means N
- * records before the end. */
-static uint64_t log_postgres_wanted(const struct log_postgres *log)
-{
-    if (log->is_placed)
-        return log->next;
-    switch (log->from) {
-    case LOG_FROM_OFFSET:
-        return log->number - 1;
-    case LOG_FROM_END:
-        return 0 - (log->number > 0 ? log->number : 1);
-    case LOG_FROM_BEGIN:
-        break;
-    }
-    return 0;
-}
 
 /* Chooses the logs of the next question. Called with the lock. */
 static void log_postgres_choose_read(struct log_postgres_client *client)
@@ -420,10 +384,10 @@ static void log_postgres_choose_read(struct log_postgres_client *client)
     read->count = 0;
     LIST_FOR_EACH (&client->logs, link) {
         const struct log_postgres *log = list_item(link, struct log_postgres, link);
-        const bool is_wanted = read->is_anchor ? log->is_placed && log->is_anchored && log->next > 0
-                                               : list_is_empty(&log->records);
+        const struct log_postgres_state *state = &log->state;
 
-        if (!log->is_followed || log->is_lost || !is_wanted)
+        if (!(read->is_anchor ? log_postgres_state_has_anchor(state)
+                              : log_postgres_state_wants_records(state)))
             continue;
         if (read->count == read->capacity) {
             const size_t capacity = read->capacity ? 2 * read->capacity : 32;
@@ -436,9 +400,9 @@ static void log_postgres_choose_read(struct log_postgres_client *client)
         }
         read->logs[read->count++] = (struct log_postgres_asked){
             .partition = log->partition,
-            .follow_id = log->follow_id,
-            .next = read->is_anchor ? log->next : log_postgres_wanted(log),
-            .chain = log->chain,
+            .follow_id = state->follow_id,
+            .next = read->is_anchor ? state->next : log_postgres_state_wanted(state),
+            .chain = state->chain,
         };
     }
 }
@@ -479,80 +443,10 @@ static struct log_postgres *log_postgres_find(struct log_postgres_client *client
     LIST_FOR_EACH (&client->logs, link) {
         struct log_postgres *log = list_item(link, struct log_postgres, link);
 
-        if (log->partition == asked->partition && log->follow_id == asked->follow_id)
-            return log->is_followed && !log->is_lost ? log : NULL;
+        if (log->partition == asked->partition && log->state.follow_id == asked->follow_id)
+            return log->state.is_followed && !log->state.is_lost ? log : NULL;
     }
     return NULL;
-}
-
-/* Handles the first record of a log that begins to be read. Returns false if the record is only the
- * one before. */
-static bool log_postgres_settle(struct log_postgres *log, uint64_t place, uint64_t chain)
-{
-    const bool is_before = log->from == LOG_FROM_OFFSET
-                               ? place + 1 == log->number
-                               : log->from == LOG_FROM_END && log->number == 0;
-
-    log->is_placed = true;
-    log->next = is_before ? place + 1 : place;
-    log->is_anchored = is_before || place == 0;
-    log->chain = is_before ? chain : 0;
-    if (log->from == LOG_FROM_OFFSET && log->next != log->number)
-        log_postgres_lose(log, "the log begins at record %llu, after record %llu",
-                          (unsigned long long)place, (unsigned long long)log->number);
-    return !is_before;
-}
-
-static void log_postgres_take_row(struct log_postgres *log, const PGresult *result, int row)
-{
-    const uint64_t place = postgres_result_u64(result, row, 1);
-    const uint64_t chain = postgres_result_u64(result, row, 2);
-    const struct bytes body = postgres_result_bytes(result, row, 3);
-
-    if (log->is_lost || (!log->is_placed && !log_postgres_settle(log, place, chain)) ||
-        log->is_lost || place < log->next)
-        return;
-    if (place > log->next) {
-        log_postgres_lose(log, "record %llu is missing, and the log goes on at %llu",
-                          (unsigned long long)log->next, (unsigned long long)place);
-        return;
-    }
-    if (log->is_anchored && chain != bytes_hash(log->chain, body)) {
-        log_postgres_lose(log,
-                          "record %llu does not follow from those before: it is damaged, or "
-                          "the log is another one",
-                          (unsigned long long)place);
-        return;
-    }
-    struct log_postgres_record *record = malloc(sizeof(*record) + body.size);
-    if (!record)
-        return; /* it is read again */
-    record->place = place;
-    record->chain = chain;
-    record->size = body.size;
-    memcpy(record->data, body.data, body.size);
-    list_push(&log->records, &record->link);
-    log->next = place + 1;
-    log->chain = chain;
-    log->is_anchored = true;
-    log->has_end = log->is_told = false;
-}
-
-/* Handles the answer without a record of this log. */
-static void log_postgres_take_nothing(struct log_postgres *log,
-                                      const struct log_postgres_asked *asked)
-{
-    if (!log->is_placed && log->from == LOG_FROM_OFFSET) {
-        log_postgres_lose(log, "the log ends before record %llu", (unsigned long long)log->number);
-        return;
-    }
-    if (!log->is_placed) { /* it is empty */
-        log->is_placed = log->is_anchored = true;
-        log->next = log->chain = 0;
-    } else if (log->next != asked->next) {
-        return;
-    }
-    log->has_end = true;
 }
 
 /* Handles an answer of records. Returns whether there may be more. */
@@ -573,7 +467,9 @@ static bool log_postgres_take_rows(struct log_postgres_client *client, const PGr
         read->logs[i].end = postgres_result_u64(result, row, 1) + 1;
         read->logs[i].bytes += postgres_result_bytes(result, row, 3).size;
         if (log)
-            log_postgres_take_row(log, result, row);
+            log_postgres_state_read(&log->state, postgres_result_u64(result, row, 1),
+                                    postgres_result_u64(result, row, 2),
+                                    postgres_result_bytes(result, row, 3));
     }
     for (size_t k = 0; k < read->count; k++) {
         const struct log_postgres_asked *asked = &read->logs[k];
@@ -583,24 +479,23 @@ static bool log_postgres_take_rows(struct log_postgres_client *client, const PGr
         has_more |= is_cut;
         if (!log)
             continue;
-        if (asked->rows == 0)
-            log_postgres_take_nothing(log, asked);
-        else if (!is_cut && log->is_placed &&
-                 log->next >= asked->end) /* that was all, when the server answered */
-            log->has_end = true;
-        if (!list_is_empty(&log->records) || (log->has_end && !log->is_told))
-            eventfd_write(log->event_fd, 1);
+        log_postgres_state_read_all(&log->state, asked->next, asked->end, is_cut);
+        log_postgres_tell(log);
     }
     return has_more;
 }
 
-/* Compares the chains of the server with those that were read. A record that is missing while there
- * are later ones was trimmed. */
+/* Compares the chains of the server with those that were read. */
 static void log_postgres_take_anchors(struct log_postgres_client *client, const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
         const uint64_t partition = postgres_result_u64(result, row, 0);
-        const bool is_there = !PQgetisnull(result, row, 1);
+        const struct log_postgres_anchor anchor = {
+            .is_there = !PQgetisnull(result, row, 1),
+            .chain = postgres_result_u64(result, row, 1),
+            .has_records = !PQgetisnull(result, row, 2),
+            .last = postgres_result_u64(result, row, 2),
+        };
 
         for (size_t k = 0; k < client->read.count; k++) {
             const struct log_postgres_asked *asked = &client->read.logs[k];
@@ -610,17 +505,8 @@ static void log_postgres_take_anchors(struct log_postgres_client *client, const 
 
             if (!log)
                 continue;
-            if (is_there && postgres_result_u64(result, row, 1) != asked->chain)
-                log_postgres_lose(log,
-                                  "record %llu of the server is another one than it was: has "
-                                  "a standby taken over that lacked records?",
-                                  (unsigned long long)asked->next - 1);
-            else if (!is_there && (PQgetisnull(result, row, 2) ||
-                                   postgres_result_u64(result, row, 2) < asked->next - 1))
-                log_postgres_lose(log,
-                                  "the server lacks record %llu, which it had: has a standby "
-                                  "taken over without it?",
-                                  (unsigned long long)asked->next - 1);
+            log_postgres_state_compare(&log->state, asked->next, asked->chain, &anchor);
+            log_postgres_tell(log);
         }
     }
 }
@@ -653,12 +539,7 @@ static void log_postgres_reader_turn(struct log_postgres_client *client, struct 
     if (!is_ready || !reader->client || read->is_sent || now.ns < client->read_at.ns)
         return;
     /* before anything is read from a server that may be another one */
-    read->is_anchor = client->anchored_generation != reader->generation ||
-                      now.ns >= instant_add_ms(client->anchored_at, ANCHOR_MS).ns;
-    if (read->is_anchor) {
-        client->anchored_generation = reader->generation;
-        client->anchored_at = now;
-    }
+    read->is_anchor = log_postgres_compares(&client->compared, reader->generation, now);
     pthread_mutex_lock(&client->lock);
     log_postgres_choose_read(client);
     pthread_mutex_unlock(&client->lock);

@@ -15,8 +15,8 @@
 #ifndef TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_CLIENT_H
 #define TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_CLIENT_H
 
-#include "base/list.h"
 #include "log/postgres/log_postgres.h"
+#include "log/postgres/log_postgres_state.h"
 #include "log/postgres/postgres_connection.h"
 
 #include <pthread.h>
@@ -26,34 +26,6 @@ enum {
     LOG_POSTGRES_LANES = 3,
     LOG_POSTGRES_BATCH = 128,  /* appends of one statement, at most */
     LOG_POSTGRES_POLL_MS = 30, /* pause between two reads that find little */
-    LOG_POSTGRES_REASON_SIZE = 160,
-};
-
-/* A record that was read, or appended here. */
-struct log_postgres_record {
-    struct list link;
-    uint64_t place, chain;
-    size_t size;
-    char data[];
-};
-
-enum log_postgres_step {
-    LOG_POSTGRES_IDLE,   /* no append */
-    LOG_POSTGRES_WAITS,  /* to be sent */
-    LOG_POSTGRES_SEEKS,  /* the end of the log must be found first */
-    LOG_POSTGRES_SENT,   /* in a statement of a lane */
-    LOG_POSTGRES_LOOKS,  /* it was not inserted: what is at its place? */
-    LOG_POSTGRES_REPEATS /* it is there: is it replicated? */
-};
-
-struct log_postgres_append {
-    enum log_postgres_step step;
-    bool is_sent;                          /* by a lane, which has no answer yet */
-    uint64_t ticket, place, before, chain; /* before: chain of the record before */
-    struct buffer body;
-    struct instant until;       /* it is in doubt then */
-    struct instant unlanded_at; /* time of the first append after the last landed one; 0 if none */
-    struct log_event done;      /* result; NOTHING if none */
 };
 
 struct log_postgres {
@@ -64,33 +36,17 @@ struct log_postgres {
     int event_fd;
 
     /* Guarded by the client's lock. */
-    bool is_followed;
-    enum log_from from; /* until the first record is known; then OFFSET */
-    uint64_t number;
-    bool is_placed;        /* `next` and `chain` are known */
-    bool is_anchored;      /* `chain` is known */
-    bool drops_first;      /* FROM_END with 0 records: the first one read is before the end */
-    bool has_end, is_told; /* everything up to `next` was read; END was returned */
-    uint64_t next, chain;  /* place after the last record of `records`, and the chain before it */
-    uint64_t given, given_chain; /* the same of the last record returned or landed; is_given */
-    bool is_given;
-    unsigned follow_id;                 /* number of follows */
-    struct list records;                /* struct log_postgres_record */
-    struct log_postgres_record *record; /* that of the last event */
-    bool is_lost;
-    char lost_reason[LOG_POSTGRES_REASON_SIZE];
-    bool wants_trim, is_trimming;
+    struct log_postgres_state state;
+    struct instant unlanded_at; /* time of the first append after the last landed one; 0 if none */
+    bool wants_trim;
     uint64_t trim_before;
     struct log_event trimmed; /* result of the trim */
-    struct log_postgres_append append;
-    char reason[LOG_POSTGRES_REASON_SIZE]; /* of the last event */
-    char done_reason[LOG_POSTGRES_REASON_SIZE];
 };
 
 struct log_postgres_lane {
     struct postgres_connection connection;
-    unsigned generation; /* of the statement in flight */
-    enum log_postgres_step step;
+    unsigned generation;                           /* of the statement in flight */
+    enum log_postgres_step step;                   /* question of the statement in flight */
     struct log_postgres *logs[LOG_POSTGRES_BATCH]; /* NULL if it was closed or has given up */
     size_t count;                                  /* 0 if nothing is in flight */
     struct instant sent_at, again_at;              /* again_at: end of the pause after a refusal */
@@ -127,8 +83,7 @@ struct log_postgres_client {
         bool is_sent, is_anchor;
         unsigned generation;
     } read;
-    unsigned anchored_generation; /* of the reader: the chains were compared */
-    struct instant anchored_at;
+    struct log_postgres_compared compared;
     struct instant read_at; /* time of the next read */
     struct buffer numbers[2];
     uint32_t trim_partition;
@@ -144,17 +99,5 @@ enum error_code log_postgres_client_prepare(struct log_postgres_client *client,
 void *log_postgres_client_run(void *argument);
 
 void log_postgres_client_wake(struct log_postgres_client *client);
-
-/* The next two are called with the lock. */
-
-/* Ends the append with this result. */
-void log_postgres_finish(struct log_postgres *log, enum log_kind kind, const char *reason);
-
-/* Makes LOST the next event, and ends the reading. */
-void log_postgres_lose(struct log_postgres *log, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Forgets the records that were read. */
-void log_postgres_forget(struct log_postgres *log);
 
 #endif
