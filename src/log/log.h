@@ -30,7 +30,7 @@
 
 enum log_kind {
     LOG_NOTHING, /* no event within the time */
-    LOG_RECORD,  /* the next record: `offset` and `bytes` */
+    LOG_RECORD,  /* the next record: `offset` and `bytes`; see LOG_FROM_OFFSET */
     LOG_END,     /* all records before `offset` were read, and the log ends there */
     LOG_LANDED,  /* append `ticket` is durable: `offset` and `appended` */
     /* append `ticket` was not written and never will be: `code` and `reason`. In a log that is not
@@ -62,7 +62,9 @@ enum log_trouble {
 
 /* Where reading begins. `number` is the argument of follow. */
 enum log_from {
-    LOG_FROM_OFFSET, /* at the record with the offset `number` */
+    /* at the record with the offset `number`. A log whose last records can be replaced by others
+     * returns the record before it first, if it still has that */
+    LOG_FROM_OFFSET,
     LOG_FROM_BEGIN,  /* at the first record that the log still has */
     /* `number` records before the end, or at the first record if there are fewer */
     LOG_FROM_END,

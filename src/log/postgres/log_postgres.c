@@ -49,6 +49,8 @@ static enum error_code log_postgres_append(struct log *head, uint64_t ticket, st
         log_postgres_state_append(&log->state, ticket, bytes, until, ret_error);
     if (!code && log->unlanded_at.ns == 0)
         log->unlanded_at = now;
+    if (log_postgres_state_has_event(&log->state)) /* it is refused at once */
+        eventfd_write(log->event_fd, 1);
     pthread_mutex_unlock(&log->client->lock);
     if (!code)
         log_postgres_client_wake(log->client);

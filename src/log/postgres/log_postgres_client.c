@@ -18,20 +18,20 @@ enum {
     READ_ROWS = 256, /* of one log; read_format has it too */
     AGAIN_MS = 100,  /* pause after a refused statement */
     IDLE_MS = 200,
-    TRIM_ROWS = 500, /* rows of one delete */
 };
 
 /* The statements. %1$s is the name of the table. An append names the record before it, and takes
- * part only if that is there; rows are inserted in one order, so that statements of two nodes do
- * not wait for each other in a circle. */
+ * part only if that is there, or if it is the first one of the log; rows are inserted in one order,
+ * so that statements of two nodes do not wait for each other in a circle. */
 static const char append_format[] =
     "INSERT INTO \"%1$s_log\" AS l (partition, place, chain, appended, body)"
     " SELECT a.partition, a.place, a.chain,"
     " (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.body"
     " FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[])"
     " AS a (partition, place, before, chain, body)"
-    " WHERE a.place = 0 OR EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition"
-    " AND b.place = a.place - 1 AND b.chain = a.before)"
+    " WHERE EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition"
+    " AND b.place = a.place - 1 AND b.chain = a.before) OR (a.place = 0"
+    " AND NOT EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition))"
     " ORDER BY a.partition ON CONFLICT DO NOTHING RETURNING l.partition, l.appended";
 static const char look_format[] =
     "SELECT (SELECT chain FROM \"%1$s_log\" WHERE partition = $1 AND place = $2),"
@@ -55,11 +55,13 @@ static const char anchor_format[] =
     " (SELECT max(place) FROM \"%1$s_log\" WHERE partition = f.partition)"
     " FROM unnest($1::int8[], $2::int8[]) AS f (partition, next)"
     " LEFT JOIN \"%1$s_log\" l ON l.partition = f.partition AND l.place = f.next - 1";
-/* The last record stays: the next append names it. */
+/* The last record stays: the next append names it. A server that lacks the last record which the
+ * node knows needs the older ones. All are deleted at once: a node that reads from the first record
+ * on must find one that the log may begin with. */
 static const char trim_format[] =
     "DELETE FROM \"%1$s_log\" WHERE partition = $1 AND place < least($2,"
-    " (SELECT max(place) FROM \"%1$s_log\" WHERE partition = $1),"
-    " (SELECT min(place) FROM \"%1$s_log\" WHERE partition = $1) + $3)";
+    " (SELECT max(place) FROM \"%1$s_log\" WHERE partition = $1))"
+    " AND EXISTS (SELECT FROM \"%1$s_log\" WHERE partition = $1 AND place = $3 AND chain = $4)";
 
 void log_postgres_client_wake(struct log_postgres_client *client)
 {
@@ -121,9 +123,9 @@ enum error_code log_postgres_client_prepare(struct log_postgres_client *client,
             return error_set(ret_error, ERROR_INVALID, "cluster_name: it is too long");
     client->answered_at = instant_now();
     enum error_code code = postgres_connection_open(&client->reader, &setup, ret_error);
+    setup.answer_ms = LANE_MS;
     if (!code)
         code = postgres_connection_open(&client->trimmer, &setup, ret_error);
-    setup.answer_ms = LANE_MS;
     for (size_t i = 0; i < LOG_POSTGRES_LANES && !code; i++)
         code = postgres_connection_open(&client->lanes[i].connection, &setup, ret_error);
     return code;
@@ -247,6 +249,7 @@ static struct log_postgres_answer log_postgres_read_answer(enum log_postgres_ste
             .chain = postgres_result_u64(result, 0, 0),
             .has_before = !PQgetisnull(result, 0, 1),
             .before = postgres_result_u64(result, 0, 1),
+            .end = PQgetisnull(result, 0, 2) ? 0 : postgres_result_u64(result, 0, 2) + 1,
         };
     if (step == LOG_POSTGRES_SEEKS)
         return (struct log_postgres_answer){
@@ -574,16 +577,18 @@ static void log_postgres_end_trim(struct log_postgres_client *client, enum log_k
     pthread_mutex_unlock(&client->lock);
 }
 
-/* Trims the first log that wants it, a slice at a time. The connection is open only then. */
+/* Trims the first log that wants it. The connection is open only then. */
 static void log_postgres_trimmer_turn(struct log_postgres_client *client)
 {
     struct postgres_connection *trimmer = &client->trimmer;
-    char rooms[3][8];
+    char rooms[4][8];
+    uint64_t place = 0, chain = 0;
 
     pthread_mutex_lock(&client->lock);
     const struct log_postgres *log = log_postgres_trimming(client);
     const uint32_t partition = log ? log->partition : 0;
     const uint64_t before = log ? log->trim_before : 0;
+    const bool may_trim = log && log_postgres_state_trims(&log->state, &place, &chain);
     pthread_mutex_unlock(&client->lock);
     if ((!log && !client->trim_is_sent) || !postgres_connection_turn(trimmer)) {
         client->trim_is_sent = client->trim_is_sent && trimmer->client;
@@ -594,22 +599,26 @@ static void log_postgres_trimmer_turn(struct log_postgres_client *client)
         client->trim_is_sent = false;
         if (log_postgres_has_failed(client, trimmer, result))
             log_postgres_end_trim(client, LOG_TRIM_FAILED);
-        else if (!strcmp(PQcmdTuples(result), "0"))
+        else
             log_postgres_end_trim(client, LOG_TRIMMED);
         PQclear(result);
-        log_postgres_client_wake(client); /* another turn, for what is left */
+        log_postgres_client_wake(client); /* another turn, for other logs */
         return;
     }
     if (client->trim_generation != trimmer->generation)
         client->trim_is_sent = false;
     if (client->trim_is_sent || !log)
         return;
-    const struct postgres_value values[] = {postgres_u64(log_postgres_row(partition), rooms[0]),
-                                            postgres_u64(before, rooms[1]),
-                                            postgres_u64(TRIM_ROWS, rooms[2])};
-    const struct postgres_query query = {
-        .sql = client->trim_sql, .values = values, .value_count = 3};
     client->trim_partition = partition;
+    if (!may_trim) {
+        log_postgres_end_trim(client, LOG_TRIM_FAILED);
+        return;
+    }
+    const struct postgres_value values[] = {
+        postgres_u64(log_postgres_row(partition), rooms[0]), postgres_u64(before, rooms[1]),
+        postgres_u64(place, rooms[2]), postgres_u64(chain, rooms[3])};
+    const struct postgres_query query = {
+        .sql = client->trim_sql, .values = values, .value_count = 4};
     client->trim_generation = trimmer->generation;
     client->trim_is_sent = postgres_connection_send(trimmer, &query, NULL) == ERROR_NONE;
 }

@@ -4,7 +4,7 @@
  * - LANES connections append. A statement has the appends of all logs that wait when a lane is
  *   free, so one commit of the server serves them all.
  * - One reads: a statement asks for the next records of all logs that have none left.
- * - One trims, in slices.
+ * - One trims.
  *
  * Only the thread uses connections, and it holds no lock then. A lane's server may be unable to
  * answer because a standby is away; ending the connection would leave a session that waits. So a
@@ -55,7 +55,7 @@ struct log_postgres_lane {
 
 struct log_postgres_client {
     struct log_postgres_options options;
-    char append_sql[800], look_sql[500], repeat_sql[300], seek_sql[300], read_sql[1000],
+    char append_sql[900], look_sql[500], repeat_sql[300], seek_sql[300], read_sql[1000],
         anchor_sql[500], trim_sql[500];
     pthread_t thread;
     bool has_thread;

@@ -69,19 +69,36 @@ void log_postgres_state_follow(struct log_postgres_state *state, enum log_from f
     state->next = state->chain = 0;
 }
 
-/* Chooses the place of the append: after the last record that the caller knows; that of the
- * control log after the last one that was read. */
-static void log_postgres_place(struct log_postgres_state *state)
+static void log_postgres_finish(struct log_postgres_state *state, enum log_kind kind,
+                                const char *reason)
 {
-    const bool is_known = state->is_control
-                              ? state->is_placed && state->is_anchored && state->has_end
-                              : state->is_given;
     struct log_postgres_append *append = &state->append;
 
-    append->step = is_known ? LOG_POSTGRES_WAITS : LOG_POSTGRES_SEEKS;
+    snprintf(state->done_reason, sizeof(state->done_reason), "%s", reason);
+    append->done.kind = kind;
+    append->done.ticket = append->ticket;
+    append->done.offset = append->place;
+    append->done.code = ERROR_IO;
+    append->step = LOG_POSTGRES_IDLE;
+    append->is_sent = false;
+}
+
+/* Chooses the place of the append: after the last record that the caller knows. The caller knows
+ * none after LOST: at the end of such a log the append would break the readers that follow it.
+ * Appends of the control log go after the last record that was read, or to the end. */
+static void log_postgres_place(struct log_postgres_state *state)
+{
+    struct log_postgres_append *append = &state->append;
+
     append->place = state->is_control ? state->next : state->given;
     append->before = state->is_control ? state->chain : state->given_chain;
     append->chain = bytes_hash(append->before, buffer_bytes(&append->body));
+    if (!state->is_control && !state->is_given)
+        log_postgres_finish(state, LOG_REFUSED, "the record before it is unknown");
+    else if (!state->is_control || (state->is_placed && state->is_anchored && state->has_end))
+        append->step = LOG_POSTGRES_WAITS;
+    else
+        append->step = LOG_POSTGRES_SEEKS;
 }
 
 enum error_code log_postgres_state_append(struct log_postgres_state *state, uint64_t ticket,
@@ -161,6 +178,16 @@ enum log_kind log_postgres_state_take(struct log_postgres_state *state, struct l
     return ret_event->kind;
 }
 
+bool log_postgres_state_trims(const struct log_postgres_state *state, uint64_t *ret_place,
+                              uint64_t *ret_chain)
+{
+    if (!state->is_given || state->given == 0)
+        return false;
+    *ret_place = state->given - 1;
+    *ret_chain = state->given_chain;
+    return true;
+}
+
 /* Makes LOST the next event, and ends the reading. */
 static void log_postgres_lose(struct log_postgres_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -177,20 +204,6 @@ static void log_postgres_lose(struct log_postgres_state *state, const char *form
 }
 
 /* ---- the append ---- */
-
-static void log_postgres_finish(struct log_postgres_state *state, enum log_kind kind,
-                                const char *reason)
-{
-    struct log_postgres_append *append = &state->append;
-
-    snprintf(state->done_reason, sizeof(state->done_reason), "%s", reason);
-    append->done.kind = kind;
-    append->done.ticket = append->ticket;
-    append->done.offset = append->place;
-    append->done.code = ERROR_IO;
-    append->step = LOG_POSTGRES_IDLE;
-    append->is_sent = false;
-}
 
 void log_postgres_state_doubt(struct log_postgres_state *state, const char *reason)
 {
@@ -233,16 +246,20 @@ static void log_postgres_look(struct log_postgres_state *state,
                               const struct log_postgres_answer *answer)
 {
     struct log_postgres_append *append = &state->append;
+    /* the log goes on after its place, whose record was trimmed, and may be this one */
+    const bool is_trimmed = !answer->is_there && answer->end > append->place;
 
     if (answer->is_there && answer->chain == append->chain)
         append->step = LOG_POSTGRES_REPEATS;
+    else if (is_trimmed)
+        log_postgres_state_doubt(state, "the record at its place was trimmed");
     else if (answer->is_there && state->is_control)
         append->step = LOG_POSTGRES_SEEKS;
     else if (answer->is_there)
         log_postgres_finish(state, LOG_REFUSED, "another record has its place");
     else if (append->place == 0 || (answer->has_before && answer->before == append->before))
         append->step = LOG_POSTGRES_WAITS; /* the other append was rolled back */
-    else if (!state->is_followed)
+    else if (state->is_control && !state->is_followed)
         append->step = LOG_POSTGRES_SEEKS;
     else {
         log_postgres_lose(state,
@@ -304,26 +321,38 @@ uint64_t log_postgres_state_wanted(const struct log_postgres_state *state)
 }
 
 /* Handles the first record of a log that begins to be read. Returns false if the record is only the
- * one before. */
+ * one before the end. */
 static bool log_postgres_settle(struct log_postgres_state *state, uint64_t place, uint64_t chain)
 {
-    const bool is_before = state->from == LOG_FROM_OFFSET
-                               ? place + 1 == state->number
-                               : state->from == LOG_FROM_END && state->number == 0;
+    const bool is_before = state->from == LOG_FROM_END && state->number == 0;
 
     state->is_placed = true;
     state->next = is_before ? place + 1 : place;
     state->is_anchored = is_before || place == 0;
     state->chain = is_before ? chain : 0;
-    if (state->from == LOG_FROM_OFFSET && state->next != state->number)
+    if (state->from == LOG_FROM_OFFSET && place > state->number)
         log_postgres_lose(state, "the log begins at record %llu, after record %llu",
                           (unsigned long long)place, (unsigned long long)state->number);
     return !is_before;
 }
 
+/* Returns whether the record is the one of the append in flight, or a later one. Readers see it
+ * before it is replicated, if the server has restarted or gave up to wait for the standby. The
+ * owner must not take it as durable before it has landed, so it is read after that. */
+static bool log_postgres_is_held(const struct log_postgres_state *state, uint64_t place,
+                                 uint64_t chain)
+{
+    const struct log_postgres_append *append = &state->append;
+
+    return append->step != LOG_POSTGRES_IDLE && !state->is_control &&
+           state->next == append->place && (place > append->place || chain == append->chain);
+}
+
 void log_postgres_state_read(struct log_postgres_state *state, uint64_t place, uint64_t chain,
                              struct bytes body)
 {
+    if (state->is_placed && log_postgres_is_held(state, place, chain))
+        return;
     if (state->is_lost || (!state->is_placed && !log_postgres_settle(state, place, chain)) ||
         state->is_lost || place < state->next)
         return;

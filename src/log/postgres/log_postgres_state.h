@@ -77,6 +77,11 @@ bool log_postgres_state_has_event(const struct log_postgres_state *state);
 enum log_kind log_postgres_state_take(struct log_postgres_state *state,
                                       struct log_event *ret_event);
 
+/* Returns the last record that the owner knows, which must be there when others are trimmed: a
+ * server that lost it may need them. False if it knows none. */
+bool log_postgres_state_trims(const struct log_postgres_state *state, uint64_t *ret_place,
+                              uint64_t *ret_chain);
+
 /* ---- answers to the question of `append.step` ---- */
 
 struct log_postgres_answer {
@@ -89,6 +94,7 @@ struct log_postgres_answer {
     uint64_t chain;       /* LOOKS, SEEKS: that of the record found */
     bool has_before;      /* LOOKS: the record before is there, and its chain */
     uint64_t before;
+    uint64_t end; /* LOOKS: place after the last record of the log; 0 if it is empty */
 };
 
 void log_postgres_state_answer(struct log_postgres_state *state,

@@ -205,7 +205,8 @@ static void test_nodes_read_one_order(void **state)
     assert_is_read(two, "claim of two", 1);
     assert_is_read(one, "claim of two", 1);
     assert_event(one, LOG_END, 2);
-    assert_int_equal(log_follow(one, 1, NULL), ERROR_NONE); /* again */
+    assert_int_equal(log_follow(one, 1, NULL), ERROR_NONE); /* again, with the one before */
+    assert_is_read(one, "claim of one", 0);
     assert_is_read(one, "claim of two", 1);
     assert_event(one, LOG_END, 2);
     assert_int_equal(log_follow_begin(one, NULL), ERROR_NONE);
@@ -271,6 +272,8 @@ static void test_a_record_of_a_megabyte(void **state)
     for (uint32_t i = 0, random = 1; i < LARGE; i++, random = random * 1664525 + 1013904223)
         text[i] = (char)('0' + (random >> 24) % 64);
     text[LARGE] = '\0';
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_event(fixture->log, LOG_END, 0);
     assert_sends(fixture->log, 1, text, 0);
     assert_int_equal(log_follow(fixture->other, 0, NULL), ERROR_NONE);
     assert_is_read(fixture->other, text, 0);
@@ -361,6 +364,8 @@ static void test_a_commit_with_a_warning(void **state)
             "CREATE TRIGGER warn BEFORE INSERT ON \"%s_log\" FOR EACH ROW"
             " EXECUTE FUNCTION \"warn-%s\"()",
             fixture->name, fixture->name);
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_event(fixture->log, LOG_END, 0);
     assert_sends(fixture->log, 1, "mine", 0);
 }
 
@@ -398,6 +403,7 @@ static void fill(struct log_postgres_fixture *fixture)
         await_event(fixture->log, LOG_LANDED, NULL);
     }
     assert_int_equal(log_follow(fixture->other, 2, NULL), ERROR_NONE);
+    assert_is_read(fixture->other, "record", 1);
     assert_is_read(fixture->other, "record", 2);
     assert_event(fixture->other, LOG_END, 3);
 }
@@ -413,6 +419,8 @@ static void test_a_lost_tail(void **state)
     send_text(fixture->log, 9, "next");
     await_event(fixture->log, LOG_REFUSED, "lacks");
     await_event(fixture->log, LOG_LOST, "lacks record 2");
+    send_text(fixture->log, 10, "nowhere"); /* at the end of such a log it would hide the loss */
+    await_event(fixture->log, LOG_REFUSED, "unknown");
     await_event(fixture->other, LOG_LOST, "lacks record 2");
     assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
     assert_is_read(fixture->log, "record", 0);
@@ -462,6 +470,7 @@ static void test_a_follow_beyond_the_end(void **state)
     assert_int_equal(log_follow(fixture->log, 9, NULL), ERROR_NONE);
     await_event(fixture->log, LOG_LOST, "ends before record 9");
     assert_int_equal(log_follow(fixture->log, 3, NULL), ERROR_NONE);
+    assert_is_read(fixture->log, "record", 2);
     assert_event(fixture->log, LOG_END, 3);
     assert_sends(fixture->log, 20, "next", 3);
 }
@@ -485,6 +494,77 @@ static void test_log_trims(void **state)
     send_text(fixture->log, 20, "next");
     await_event(fixture->log, LOG_LANDED, NULL);
     assert_is_read(fixture->other, "next", 3);
+}
+
+/* All that is trimmed goes at once, so that no reader sees the log begin between. */
+static void test_a_trim_is_one_change(void **state)
+{
+    enum { RECORDS = 600 };
+    struct log_postgres_fixture *fixture = fixture_of(state);
+
+    run_sql(fixture, "CREATE TABLE \"%s-trims\" (rows int8)", fixture->name);
+    run_sql(fixture,
+            "CREATE FUNCTION \"trims-%s\"() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN INSERT INTO \"%s-trims\" SELECT count(*) FROM gone; RETURN NULL; END'",
+            fixture->name, fixture->name);
+    run_sql(fixture,
+            "CREATE TRIGGER trims AFTER DELETE ON \"%s_log\" REFERENCING OLD TABLE AS gone"
+            " FOR EACH STATEMENT EXECUTE FUNCTION \"trims-%s\"()",
+            fixture->name, fixture->name);
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_event(fixture->log, LOG_END, 0);
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        send_text(fixture->log, i + 1, "record");
+        await_event(fixture->log, LOG_LANDED, NULL);
+    }
+    assert_int_equal(log_trim(fixture->log, RECORDS - 1, NULL), ERROR_NONE);
+    await_event(fixture->log, LOG_TRIMMED, NULL);
+    char sql[100];
+    snprintf(sql, sizeof(sql), "SELECT max(rows) FROM \"%s-trims\"", fixture->name);
+    assert_int_equal(sql_u64(fixture, sql), RECORDS - 1);
+}
+
+/* A standby that lacks the end of the log needs all before it, whatever the node asked for. */
+static void test_a_trim_of_a_lost_tail(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    char sql[100];
+
+    fill(fixture);
+    run_sql(fixture, "DELETE FROM \"%s_log\" WHERE place = 2", fixture->name);
+    assert_int_equal(log_trim(fixture->log, 2, NULL), ERROR_NONE);
+    await_event(fixture->log, LOG_LOST, "lacks record 2");
+    struct log_event event;
+    while (log_trim(fixture->log, 1, NULL) != ERROR_NONE) /* until the first has ended */
+        log_wait(fixture->log, 10, &event);
+    await_event(fixture->log, LOG_TRIM_FAILED, NULL);
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM \"%s_log\"", fixture->name);
+    assert_int_equal(sql_u64(fixture, sql), 2);
+}
+
+/* A claim of the first place, from a node that has read nothing since: the place is trimmed. */
+static void test_a_first_place_that_is_trimmed(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct log *late = open_log(fixture->other_client, 2), *log = open_log(fixture->client, 2);
+
+    assert_int_equal(log_follow(late, 0, NULL), ERROR_NONE);
+    assert_event(late, LOG_END, 0);
+    assert_int_equal(log_follow(log, 0, NULL), ERROR_NONE);
+    assert_event(log, LOG_END, 0);
+    send_text(log, 1, "claim");
+    await_event(log, LOG_LANDED, NULL);
+    send_text(log, 2, "next");
+    await_event(log, LOG_LANDED, NULL);
+    assert_int_equal(log_trim(log, 1, NULL), ERROR_NONE);
+    await_event(log, LOG_TRIMMED, NULL);
+    send_text(late, 3, "late");
+    await_event(late, LOG_FAILED, "trimmed");
+    assert_int_equal(log_follow_begin(log, NULL), ERROR_NONE);
+    await_event(log, LOG_RECORD, NULL);
+    assert_event(log, LOG_END, 2); /* "next" was the only one */
+    log_close(late);
+    log_close(log);
 }
 
 /* Many logs of one client share statements; each keeps its order. */
@@ -556,7 +636,7 @@ static void test_no_postgres_is_there(void **state)
 
     (void)state;
     assert_int_equal(log_postgres_client_open(&options, &client, NULL), ERROR_NONE);
-    struct log *log = open_log(client, 0);
+    struct log *log = open_log(client, LOG_POSTGRES_CONTROL);
     send_text(log, 1, "lost");
     while (log_wait(log, 50, &event) == LOG_NOTHING)
         if (log_get_trouble(log, text, sizeof(text)) == LOG_ALONE)
@@ -590,6 +670,9 @@ int main(void)
         LOG_POSTGRES_TEST(test_a_spoiled_row),
         LOG_POSTGRES_TEST(test_a_follow_beyond_the_end),
         LOG_POSTGRES_TEST(test_log_trims),
+        LOG_POSTGRES_TEST(test_a_trim_is_one_change),
+        LOG_POSTGRES_TEST(test_a_trim_of_a_lost_tail),
+        LOG_POSTGRES_TEST(test_a_first_place_that_is_trimmed),
         LOG_POSTGRES_TEST(test_many_logs),
         LOG_POSTGRES_TEST(test_tables),
         cmocka_unit_test(test_no_postgres_is_there),
