@@ -164,6 +164,7 @@ void replica_begin_ownership(struct replica *replica, const struct storage_place
     replica->told = ownership_state(&replica->own);
     replica->applied = place->next;
     replica->reading = REPLICA_FOLLOWS;
+    replica->is_at_place = place->epoch && place->sweep_end != place->next + 1;
     replica->has_ended = false;
     replica->copy_end = place->copy_end;
     sweep_log_init(&replica->log, place);
@@ -725,6 +726,19 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
     }
 }
 
+/* Compares the record before the place that was loaded with what the place says of it. A log that
+ * lost its last records may have grown past that place since, and its next records tell nothing if
+ * they are of an earlier epoch. Returns whether the record is another one. */
+static bool replica_is_replaced(const struct replica *replica, uint64_t offset,
+                                const struct frame *frame)
+{
+    const struct ownership_place *place = replica_place(replica);
+
+    return replica->is_at_place && offset + 1 == place->next &&
+           (frame->epoch != place->epoch || frame->seq != place->seq ||
+            frame->incarnation != place->incarnation);
+}
+
 /* True if the first record that an empty partition reads is the begin of a sweep: the log was
  * trimmed, or is an import (import.h). */
 static bool replica_begins_swept(const struct replica *replica, const struct frame *frame)
@@ -757,6 +771,12 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
         replica_begin_anew(replica, offset, &frame);
         return;
     }
+    if (replica_is_replaced(replica, offset, &frame)) {
+        replica_break(replica, "its last record is another one than it was");
+        replica_note_state(replica);
+        return;
+    }
+    replica->is_at_place = false;
     replica_take(replica, offset, &frame, bytes.size, STORAGE_BODY_READ, now);
 }
 

@@ -41,6 +41,8 @@ struct replica {
     uint64_t copy_end;
     bool has_copied; /* whether a copy has ended or was given up */
     bool has_ended;  /* whether the end of the log was reached */
+    /* no record was read since the place was loaded, which says what the one before it was */
+    bool is_at_place;
     struct sweep_log log;
     struct replica_stats stats;
 

@@ -308,6 +308,47 @@ static void assert_host_is_broken(struct replica_fixture *fixture, const char *r
     assert_non_null(strstr(replica_error(host->replica)->text, reason));
 }
 
+/* Starts the second host again at its place. The record before it is handed in first, as by a log
+ * whose last records can be replaced by others. */
+static void restart_at_its_place(struct replica_fixture *fixture, uint64_t seq)
+{
+    struct replica_host *host = &fixture->hosts[1];
+    struct frame frame;
+    struct buffer bytes;
+
+    replica_stop(host->replica);
+    replica_destroy(host->replica);
+    memory_storage_sync(host->storage);
+    host_start(host, 2, fixture->now);
+    const uint64_t next = replica_next(host->replica);
+    assert_true(next > 1 && next == fixture->log.size);
+    assert_int_equal(
+        frame_decode(buffer_bytes(&fixture->log.records[next - 1]), CLUSTER, &frame, NULL),
+        ERROR_NONE);
+    frame.seq += seq;
+    buffer_init(&bytes);
+    frame_encode(&frame, CLUSTER, &bytes);
+    replica_read(host->replica, next - 1, buffer_bytes(&bytes), fixture->now);
+    buffer_deinit(&bytes);
+    replica_restored(host->replica);
+    replica_turn(host->replica, fixture->now, (struct wall){1});
+}
+
+/* The log has lost records and grown past the place of a node that was down. The next records may
+ * show nothing, as those of an earlier epoch; so the one before its place is compared. */
+static void test_the_record_before_the_place(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    const struct replica_host *host = &fixture->hosts[1];
+
+    fixture_run(fixture, 1);
+    restart_at_its_place(fixture, 0);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+    restart_at_its_place(fixture, 1);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_BROKEN);
+    assert_non_null(strstr(replica_error(host->replica)->text, "last record is another one"));
+}
+
 /* A log that lacks its first records, and does not begin with a sweep, was not trimmed: the
  * replica is broken. */
 static void test_cut_elsewhere(void **state)
@@ -628,6 +669,7 @@ int main(void)
         TEST(test_a_damaged_record),
         TEST(test_left_behind),
         TEST(test_stopped_as_it_begins_anew),
+        TEST(test_the_record_before_the_place),
         TEST(test_cut_elsewhere),
         TEST(test_cut_at_its_end),
         TEST(test_cut_twice),
