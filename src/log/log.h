@@ -65,7 +65,7 @@ enum log_from {
     /* at the record with the offset `number`. A log whose last records can be replaced by others
      * returns the record before it first, if it still has that */
     LOG_FROM_OFFSET,
-    LOG_FROM_BEGIN,  /* at the first record that the log still has */
+    LOG_FROM_BEGIN, /* at the first record that the log still has */
     /* `number` records before the end, or at the first record if there are fewer */
     LOG_FROM_END,
 };

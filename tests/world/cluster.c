@@ -31,7 +31,9 @@ static const char *const event_words[] = {
     [EVENT_STOP] = "stop",        [EVENT_DUEL] = "duel",           [EVENT_KILL] = "crash",
     [EVENT_PAUSE] = "log pauses", [EVENT_STEP] = "clock set",      [EVENT_SPOIL] = "storage fails",
     [EVENT_TRIM] = "trim",        [EVENT_GIVE] = "page asked",     [EVENT_PAGE] = "page",
-    [EVENT_MISS] = "no page",
+    [EVENT_MISS] = "no page",     [EVENT_RUN] = "question",        [EVENT_SYNC] = "commit ends",
+    [EVENT_REPLY] = "answer",     [EVENT_BREAK] = "broken",        [EVENT_ROWS] = "rows",
+    [EVENT_SWITCH] = "switch",    [EVENT_LEAVE] = "standby away",
 };
 
 bool cluster_fails(struct sim_cluster *cluster, uint32_t permille)
@@ -100,7 +102,7 @@ void cluster_see(struct sim_cluster *cluster)
 {
     struct truth *truth = &cluster->truth;
 
-    while (truth->size < cluster->deals.size) {
+    while (truth->size + cluster->table.is_hidden < cluster->deals.size) {
         const uint64_t offset = truth->size;
         const enum deal_state fate = deals_fate(&cluster->deals, offset);
         const bool was_released = truth->has_acted;
@@ -184,9 +186,12 @@ static void peer_append(void *context, uint64_t ticket, struct bytes bytes)
     struct sim_cluster *cluster = peer->cluster;
     const uint32_t number = cluster->shipment_count;
 
-    ship(cluster, peer, ticket, bytes);
+    if (cluster->plan.has_table)
+        table_append(cluster, peer, ticket, bytes);
+    else
+        ship(cluster, peer, ticket, bytes);
     const struct frame frame = cluster_frame(cluster, number);
-    if (frame.kind == FRAME_CLAIM && cluster->plan.is_fencing)
+    if (frame.kind == FRAME_CLAIM && cluster->plan.is_fencing && !cluster->plan.has_table)
         cluster_fence(cluster, peer);
     if (frame.kind == FRAME_COMMIT && !frame.is_sweep)
         cluster_note_frame(peer, &frame);
@@ -218,7 +223,7 @@ static void peer_committed(void *context, struct storage_batch *batch)
 {
     struct peer *peer = context;
 
-    if (!batch->result && !peer->is_committed) {
+    if (!batch->result && !peer->is_committed && !peer->is_misled) {
         truth_durable(&peer->cluster->truth, peer->frames, peer->frame_count,
                       replica_applied(peer->replica));
         truth_storage(&peer->cluster->truth, replica_applied(peer->replica), peer->storage);
@@ -232,7 +237,7 @@ static void peer_settled(void *context, enum ownership_result result)
 {
     struct peer *peer = context;
 
-    if (result == OWNERSHIP_FAILED) {
+    if (result == OWNERSHIP_FAILED && !peer->is_misled) {
         truth_failed(&peer->cluster->truth, &peer->frames[peer->frame_count - 1]);
         peer->cluster->world->totals->commits_failed++;
     }
@@ -245,11 +250,14 @@ static void peer_trim(void *context, uint64_t before)
     struct peer *peer = context;
     struct sim_cluster *cluster = peer->cluster;
 
-    if (!cluster_fails(cluster, 200))
-        cluster_post(
-            cluster,
-            world_below(cluster->world, world_chance(cluster->world, 100) ? 20000000 : 20000),
-            (struct event){.kind = EVENT_TRIM, .offset = before});
+    if (cluster_fails(cluster, 200))
+        return;
+    const uint64_t delay_us =
+        world_below(cluster->world, world_chance(cluster->world, 100) ? 20000000 : 20000);
+    if (cluster->plan.has_table)
+        table_ask_trim(cluster, peer, delay_us, before);
+    else
+        cluster_post(cluster, delay_us, (struct event){.kind = EVENT_TRIM, .offset = before});
 }
 
 /* ---- a node ---- */
@@ -258,7 +266,7 @@ static void note_state(struct sim_cluster *cluster, struct peer *peer)
 {
     enum ownership_state state = replica_state(peer->replica);
 
-    if (state == OWNERSHIP_BROKEN)
+    if (state == OWNERSHIP_BROKEN && !peer->was_misled)
         world_fail(cluster->world, 0, FOLLOWS,
                    "node %" PRIu32 " says that the log has lost records: %s", peer->number,
                    replica_error(peer->replica)->text);
@@ -267,6 +275,9 @@ static void note_state(struct sim_cluster *cluster, struct peer *peer)
     world_note(cluster->world, state_words[state], (uint16_t)peer->number, 0,
                replica_epoch(peer->replica), replica_next(peer->replica));
     peer->state = state;
+    cluster->world->totals->broken += state == OWNERSHIP_BROKEN;
+    if (state == OWNERSHIP_RECOVERING)
+        cluster_check_claim(cluster, peer);
 }
 
 /* Gives the engine a turn, and tells the replica how far the engine is. */
@@ -310,12 +321,17 @@ static void turn(struct sim_cluster *cluster, struct peer *peer)
     const struct wall wall = cluster_time(cluster, peer).wall;
 
     rewind_storage(cluster, peer);
+    if (cluster->plan.has_table)
+        table_begin_turn(cluster, peer);
     replica_turn(peer->replica, now, wall);
     replica_check(peer->replica);
     note_state(cluster, peer);
     work(cluster, peer);
     replica_turn(peer->replica, now, wall);
     note_state(cluster, peer);
+    if (cluster->plan.has_table)
+        table_end_turn(cluster, peer);
+    cluster_note_misled(cluster, peer);
     if (memory_storage_held(peer->storage) >= SYNC_EVERY)
         memory_storage_sync(peer->storage);
     wake_at(cluster, peer, tenure_wake_us(&peer->tenure, cluster_time(cluster, peer)),
@@ -336,6 +352,18 @@ static uint64_t next_of(const struct sim_cluster *cluster, const struct peer *pe
     return deals_visible(&cluster->deals, replica_seeks(peer->replica)
                                               ? cluster->begin
                                               : replica_next(peer->replica));
+}
+
+void cluster_note_read(struct sim_cluster *cluster, struct peer *peer, uint64_t offset)
+{
+    cluster_note_misled(cluster, peer);
+    note_state(cluster, peer);
+    if (!replica_is_failing(peer->replica) && !peer->is_misled && replica_is_whole(peer->replica) &&
+        replica_next(peer->replica) == offset + 1 &&
+        replica_next(peer->replica) == replica_applied(peer->replica))
+        truth_storage(&cluster->truth, offset + 1, peer->storage);
+    if (world_chance(cluster->world, 100))
+        memory_storage_sync(peer->storage);
 }
 
 static void read_log(struct sim_cluster *cluster, struct peer *peer)
@@ -394,7 +422,7 @@ static void start(struct sim_cluster *cluster, struct peer *peer)
     const struct replica_events events = {
         .context = peer,
         .append = peer_append,
-        .transact = peer_transact,
+        .transact = cluster->plan.has_table ? NULL : peer_transact,
         .begin = peer_begin,
         .drain = peer_drain,
         .leave = peer_leave,
@@ -414,6 +442,10 @@ static void start(struct sim_cluster *cluster, struct peer *peer)
     peer->state = replica_state(peer->replica);
     world_note(cluster->world, "starts", (uint16_t)peer->number, 0, peer->life,
                replica_next(peer->replica));
+    peer->is_misled = peer->was_misled = peer->tenure.is_misled = false;
+    if (cluster->plan.has_table)
+        table_open(peer);
+    cluster_note_misled(cluster, peer);
     replica_plan(peer->replica, peer->planned, cluster_clock(cluster, peer));
     cluster_post_to(cluster, peer, world_below(cluster->world, 10000), EVENT_FOLLOW);
 }
@@ -434,6 +466,8 @@ static void end_peer(struct sim_cluster *cluster, struct peer *peer)
     tenure_end(&peer->tenure, cluster_time(cluster, peer));
     replica_destroy(peer->replica);
     peer->replica = NULL;
+    if (cluster->plan.has_table)
+        table_close(peer);
 }
 
 /* ---- clients, plans and faults ---- */
@@ -464,10 +498,15 @@ static void step_clock(struct sim_cluster *cluster)
     cluster->world->totals->clock_sets++;
 }
 
+/* Chooses a node, if there is one whose partition is not broken. */
 static void plan(struct sim_cluster *cluster)
 {
     if (!cluster->world->is_quiet)
         cluster->planned = (uint32_t)world_below(cluster->world, cluster->plan.node_count);
+    for (uint32_t i = 0; i < cluster->plan.node_count; i++)
+        if (cluster->peers[cluster->planned].is_up &&
+            cluster->peers[cluster->planned].state == OWNERSHIP_BROKEN)
+            cluster->planned = (cluster->planned + 1) % cluster->plan.node_count;
     for (uint32_t i = 0; i < cluster->plan.node_count; i++)
         cluster_post(cluster, 1000 * world_below(cluster->world, 1000),
                      (struct event){.kind = EVENT_HEAR, .node = i});
@@ -552,7 +591,8 @@ static void crash(struct sim_cluster *cluster)
     peer->stopped_until_us = 0;
     cluster->world->totals->crashes++;
     const uint64_t next = place_of(peer);
-    const bool is_idle = replica_is_idle(peer->replica) && peer->planned != peer->number;
+    const bool is_idle = (replica_is_idle(peer->replica) && peer->planned != peer->number) ||
+                         peer->state == OWNERSHIP_BROKEN;
     end_peer(cluster, peer);
     memory_storage_crash(peer->storage, (size_t)world_below(cluster->world, KEPT_MAX));
     cluster->world->totals->rewound += next - place_of(peer);
@@ -570,6 +610,16 @@ static void trim_log(struct sim_cluster *cluster, uint64_t before)
     cluster->world->totals->trims++;
     cluster->world->totals->trimmed += before - cluster->begin;
     cluster->begin = before;
+    if (cluster->plan.has_table)
+        table_trimmed(cluster);
+}
+
+static void trim(struct sim_cluster *cluster, const struct event *event)
+{
+    uint64_t before = event->offset;
+
+    if (!cluster->plan.has_table || table_trims(cluster, event, &before))
+        trim_log(cluster, before);
 }
 
 static void pause_log(struct sim_cluster *cluster)
@@ -620,6 +670,12 @@ static void check_owners(const struct sim_cluster *cluster)
 
         if (!peer->is_up || !replica_may_act(peer->replica, cluster_clock(cluster, peer)))
             continue;
+        if (cluster_is_misled_long(cluster, peer))
+            world_fail(cluster->world, 0, OWNER,
+                       "node %" PRIu32 " may deliver, and the log has lost what it knows",
+                       peer->number);
+        if (peer->is_misled)
+            continue;
         if (first)
             world_fail(cluster->world, 0, OWNER,
                        "nodes %" PRIu32 " and %" PRIu32 " both may deliver, in epochs %" PRIu64
@@ -632,17 +688,28 @@ static void check_owners(const struct sim_cluster *cluster)
 
 static void happen_to(struct sim_cluster *cluster, struct peer *peer, const struct event *event)
 {
-    struct shipment *shipment = &cluster->shipments[event->append];
     struct instant now = cluster_clock(cluster, peer);
 
     switch (event->kind) {
     case EVENT_ANSWER:
-        if (shipment->deal == peer->deal)
+        if (cluster->shipments[event->append].deal == peer->deal)
             peer->deal = 0;
-        replica_landed(peer->replica, shipment->ticket, event->offset, now);
+        replica_landed(peer->replica, cluster->shipments[event->append].ticket, event->offset, now);
         break;
     case EVENT_FAIL:
-        replica_failed(peer->replica, shipment->ticket, now);
+        if (cluster->plan.has_table)
+            table_expire(peer, cluster->shipments[event->append].ticket);
+        else
+            replica_failed(peer->replica, cluster->shipments[event->append].ticket, now);
+        break;
+    case EVENT_REPLY:
+        table_reply(cluster, peer, event);
+        break;
+    case EVENT_BREAK:
+        table_break(cluster, peer, event);
+        break;
+    case EVENT_ROWS:
+        table_take_rows(cluster, peer, event);
         break;
     case EVENT_SETTLE:
         cluster_settle(cluster, peer, event);
@@ -652,7 +719,10 @@ static void happen_to(struct sim_cluster *cluster, struct peer *peer, const stru
             replica_give_up(peer->replica, now);
         break;
     case EVENT_FOLLOW:
-        read_log(cluster, peer);
+        if (cluster->plan.has_table)
+            table_follow(cluster, peer);
+        else
+            read_log(cluster, peer);
         break;
     case EVENT_PAGE:
         cluster_take_page(cluster, peer, event);
@@ -691,23 +761,52 @@ static void hear(struct sim_cluster *cluster, struct peer *peer, const struct ev
     turn(cluster, peer);
 }
 
+/* Lets the event happen to the log. Returns false if it is one of the nodes. */
+static bool happen_to_log(struct sim_cluster *cluster, const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_LAND:
+        land(cluster, event);
+        return true;
+    case EVENT_END:
+        cluster_end_deal(cluster, event);
+        return true;
+    case EVENT_MARK:
+        cluster_mark(cluster, event->deal);
+        return true;
+    case EVENT_EXPIRE:
+        cluster_expire(cluster, event->deal);
+        return true;
+    case EVENT_PAUSE:
+        pause_log(cluster);
+        return true;
+    case EVENT_TRIM:
+        trim(cluster, event);
+        return true;
+    case EVENT_RUN:
+        table_run(cluster, event);
+        return true;
+    case EVENT_SYNC:
+        table_sync(cluster, event);
+        return true;
+    case EVENT_SWITCH:
+        table_switch(cluster);
+        return true;
+    case EVENT_LEAVE:
+        table_leave(cluster);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void happen(struct sim_cluster *cluster, const struct event *event)
 {
     struct peer *peer = &cluster->peers[event->node];
 
+    if (happen_to_log(cluster, event))
+        return;
     switch (event->kind) {
-    case EVENT_LAND:
-        land(cluster, event);
-        return;
-    case EVENT_END:
-        cluster_end_deal(cluster, event);
-        return;
-    case EVENT_MARK:
-        cluster_mark(cluster, event->deal);
-        return;
-    case EVENT_EXPIRE:
-        cluster_expire(cluster, event->deal);
-        return;
     case EVENT_ASK:
         ask(cluster);
         return;
@@ -723,17 +822,11 @@ static void happen(struct sim_cluster *cluster, const struct event *event)
     case EVENT_KILL:
         crash(cluster);
         return;
-    case EVENT_PAUSE:
-        pause_log(cluster);
-        return;
     case EVENT_STEP:
         step_clock(cluster);
         return;
     case EVENT_SPOIL:
         spoil(cluster);
-        return;
-    case EVENT_TRIM:
-        trim_log(cluster, event->offset);
         return;
     case EVENT_HEAR:
         hear(cluster, peer, event);
@@ -768,6 +861,12 @@ static void check_end(struct sim_cluster *cluster)
 
     if (cluster->deals.size + 2 >= RECORDS_MAX)
         return;
+    for (uint32_t i = 0; i < cluster->plan.node_count; i++)
+        if (cluster->peers[i].is_misled && cluster->peers[i].state != OWNERSHIP_BROKEN)
+            world_fail(cluster->world, 0, FOLLOWS,
+                       "node %" PRIu32 " has not noticed that the log lost records", i);
+    if (owner->state == OWNERSHIP_BROKEN)
+        return; /* all nodes are */
     if (!replica_may_act(owner->replica, cluster_clock(cluster, owner)))
         world_fail(cluster->world, 0, OWNER,
                    "node %" PRIu32 " does not serve in the end: its state is %d", owner->number,
@@ -775,6 +874,8 @@ static void check_end(struct sim_cluster *cluster)
     for (uint32_t i = 0; i < cluster->plan.node_count; i++) {
         const struct peer *peer = &cluster->peers[i];
 
+        if (peer->state == OWNERSHIP_BROKEN)
+            continue;
         if (!peer->is_up || !replica_is_whole(peer->replica) ||
             replica_next(peer->replica) + 100 < cluster->truth.size)
             world_fail(cluster->world, 0, FOLLOWS, "node %" PRIu32 " does not follow in the end",
@@ -803,6 +904,7 @@ static void begin(struct sim_cluster *cluster)
         CHECK(peer->storage);
         memory_storage_hold(peer->storage);
         tenure_init(&peer->tenure, cluster->world, peer->storage, &cluster->truth);
+        peer->tenure.has_deals = !cluster->plan.has_table;
         peer->clock_start_ns = random_below(random, UINT64_C(1) << 50);
         peer->drift_ppm = !cluster->plan.is_drifting          ? 0
                           : world_chance(cluster->world, 500) ? drift_ppm_max
@@ -821,7 +923,8 @@ static void post_faults(struct sim_cluster *cluster)
         {plan->stop_gap_ms, EVENT_STOP},   {plan->crash_gap_ms, EVENT_KILL},
         {plan->pause_gap_ms, EVENT_PAUSE}, {plan->plan_gap_ms, EVENT_PLAN},
         {plan->client_gap_ms, EVENT_ASK},  {plan->step_gap_ms, EVENT_STEP},
-        {plan->spoil_gap_ms, EVENT_SPOIL},
+        {plan->spoil_gap_ms, EVENT_SPOIL}, {plan->switch_gap_ms, EVENT_SWITCH},
+        {plan->away_gap_ms, EVENT_LEAVE},
     };
 
     for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
@@ -840,6 +943,7 @@ static void clear(struct sim_cluster *cluster)
     }
     for (uint32_t i = 0; i < cluster->shipment_count; i++)
         buffer_deinit(&cluster->shipments[i].bytes);
+    free(cluster->table.questions);
     mirror_deinit(&cluster->truth.mirror);
 }
 
@@ -848,6 +952,7 @@ static void add_totals(const struct sim_cluster *cluster)
     struct totals *totals = cluster->world->totals;
 
     totals->clusters++;
+    totals->tables += cluster->plan.has_table;
     totals->log_records += cluster->truth.size;
     totals->zombies += cluster->truth.zombies;
     totals->invalid += cluster->truth.repeats;
@@ -865,6 +970,7 @@ void cluster_run(struct world *world)
     world->clock_offset_ms = START_MS;
     mirror_init(&cluster->truth.mirror);
     cluster_plan_draw(&cluster->plan, &world->random);
+    cluster_plan_draw_log(&cluster->plan, world->settings->seed, world->settings->log);
     cluster_plan_without(&cluster->plan, world->settings->without);
     cluster_plan_draw_clients(&world->plan, world->settings->seed, cluster->plan.client_gap_ms);
     plan_without(&world->plan, world->settings->without);

@@ -9,6 +9,8 @@
  *     tenure.h          the engine of the owner; tenure_ops.h: what clients ask of it
  *     truth.h           whether the log and all that leaves a node keep the promises
  *     mirror.h          the rows that the log stands for
+ *     table.h           in half of the runs the log is a table of PostgreSQL
+ *     cluster_losses.c  nodes that know of records which a fail-over has lost
  *
  * Appends come late, get lost, land twice, and land after they were given up or while their node
  * sleeps. Answers get lost, and the log pauses. Nodes stand still, read late, crash and return with
@@ -22,6 +24,7 @@
 #include "cluster/replica_copy.h"
 #include "cluster_plan.h"
 #include "deals.h"
+#include "table.h"
 #include "tenure.h"
 #include "world.h"
 
@@ -71,6 +74,11 @@ struct peer {
     uint64_t producer; /* its epoch as a producer of deals; 0 before the first */
     uint32_t deal;     /* 1 + the index of the deal that is staged; 0 for none */
 
+    struct table_client client; /* if the log is a table */
+    bool is_misled;             /* it knows of records that the log has lost */
+    bool was_misled;            /* since it started */
+    uint64_t misled_us;
+
     /* A copy of another node. */
     uint64_t copy_ask; /* number of the ask in flight; 0 for none */
     uint32_t copy_giver, copy_tries;
@@ -88,6 +96,7 @@ struct sim_cluster {
     uint64_t begin; /* offset of the first record that the log still has */
     struct deals deals;
     uint64_t log_paused_us;
+    struct table table;
     struct peer peers[NODES_MAX];
     uint32_t planned;
     struct truth truth;
@@ -109,6 +118,7 @@ void cluster_see(struct sim_cluster *cluster);
 uint32_t cluster_load(struct sim_cluster *cluster, struct bytes bytes, uint64_t ticket,
                       uint32_t deal);
 void cluster_note_frame(struct peer *peer, const struct frame *frame);
+void cluster_note_read(struct sim_cluster *cluster, struct peer *peer, uint64_t offset);
 
 /* ---- cluster_copies.c ---- */
 
@@ -117,6 +127,19 @@ bool cluster_copies_log(struct sim_cluster *cluster, struct peer *peer);
 void cluster_give(struct sim_cluster *cluster, struct peer *giver, const struct event *event);
 void cluster_take_page(struct sim_cluster *cluster, struct peer *peer, const struct event *event);
 void cluster_miss_page(struct sim_cluster *cluster, struct peer *peer, const struct event *event);
+
+/* ---- cluster_losses.c ---- */
+
+/* Notes that the node knows of records that the log has lost; or whether it does. */
+void cluster_mislead(struct sim_cluster *cluster, struct peer *peer);
+void cluster_note_misled(struct sim_cluster *cluster, struct peer *peer);
+
+/* True if it does for longer than a lease: it must have noticed. */
+bool cluster_is_misled_long(const struct sim_cluster *cluster, const struct peer *peer);
+
+/* Checks that readers of the log accept the claim of a node that owns the partition now. The claim
+ * may be lost before its answer comes. */
+void cluster_check_claim(const struct sim_cluster *cluster, const struct peer *peer);
 
 /* ---- cluster_deals.c ---- */
 

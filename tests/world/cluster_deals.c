@@ -58,7 +58,7 @@ void cluster_stage(struct sim_cluster *cluster, struct peer *peer)
     uint64_t serials[DEAL_MESSAGES_MAX];
     const struct tenure_time time = cluster_time(cluster, peer);
 
-    if (peer->deal || !peer->tenure.engine || peer->tenure.is_leaving ||
+    if (cluster->plan.has_table || peer->deal || !peer->tenure.engine || peer->tenure.is_leaving ||
         deals->count + 1 >= DEALS_MAX)
         return;
     if (peer->producer == deals->producer && !deals_may_begin(deals, peer->producer))

@@ -54,6 +54,19 @@ void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random)
     plan->is_drifting = is_one_of(random, 600);
 }
 
+void cluster_plan_draw_log(struct cluster_plan *plan, uint64_t seed, enum plan_log log)
+{
+    struct random own = random_seeded(random_mix(seed ^ UINT64_C(0x7ab1e)));
+    const bool is_drawn = is_one_of(&own, 500);
+
+    plan->has_table = log == PLAN_LOG_DRAWN ? is_drawn : log == PLAN_LOG_POSTGRES;
+    if (!plan->has_table)
+        return;
+    plan->is_synchronous = is_one_of(&own, 500);
+    plan->switch_gap_ms = draw_gap(&own, 700, 3000, 20000);
+    plan->away_gap_ms = draw_gap(&own, 500, 3000, 20000);
+}
+
 /* Draws limits so low that timers are put back, and so high that none waits for GRACE_MS. */
 static void draw_limits(struct engine_options *options, struct random *random,
                         uint64_t client_gap_ms)
@@ -121,5 +134,9 @@ void cluster_plan_without(struct cluster_plan *plan, uint64_t without)
         plan->copies_permille = 0;
     if (IS_OFF(batches))
         plan->body_bytes_max = 0;
+    if (IS_OFF(switches))
+        plan->switch_gap_ms = 0;
+    if (IS_OFF(absences))
+        plan->away_gap_ms = 0;
 #undef IS_OFF
 }

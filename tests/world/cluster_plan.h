@@ -32,9 +32,17 @@ struct cluster_plan {
     /* share of the starts of reading at which a node without rows asks for a copy */
     uint32_t copies_permille;
     uint64_t copy_rows_max, copy_records_min;
+
+    /* The log is a table of PostgreSQL, whose server waits for a standby or not. */
+    bool has_table, is_synchronous;
+    /* mean times between restarts and fail-overs of the server, and absences of the standby */
+    uint64_t switch_gap_ms, away_gap_ms;
 };
 
 void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random);
+
+/* Draws the kind of the log, beside the random draws of the run. */
+void cluster_plan_draw_log(struct cluster_plan *plan, uint64_t seed, enum plan_log log);
 
 /* Draws what the clients ask for: dues within seconds, and few timers that repeat. The limits of
  * engines can be low if clients ask seldom. */

@@ -30,6 +30,12 @@ uint64_t deals_append(struct deals *deals, uint32_t append)
     return deals_add(deals, append, 0);
 }
 
+void deals_cut(struct deals *deals, uint64_t size)
+{
+    CHECK(deals->count == 0 && size <= deals->size);
+    deals->size = deals->stable = size;
+}
+
 bool deals_append_frame(struct deals *deals, struct deal *deal, uint32_t append)
 {
     if (deal->state != DEAL_OPEN || deal->producer != deals->producer)

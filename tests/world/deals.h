@@ -41,6 +41,9 @@ struct deals {
 /* Adds a record. Returns its offset. */
 uint64_t deals_append(struct deals *deals, uint32_t append);
 
+/* Drops the last records, so that `size` are left. There are no deals. */
+void deals_cut(struct deals *deals, uint64_t size);
+
 /* Adds a frame of a deal. Returns false if the deal is decided or its producer fenced. */
 bool deals_append_frame(struct deals *deals, struct deal *deal, uint32_t append);
 

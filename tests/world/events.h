@@ -55,6 +55,13 @@ enum event_kind {
     EVENT_GIVE,                 /* a node is asked for a page of a copy, by node `append` */
     EVENT_PAGE,                 /* the page comes; `offset`: the number of the ask */
     EVENT_MISS,                 /* the page does not come in time */
+    EVENT_RUN,                  /* a question reaches the server of the table (table.h) */
+    EVENT_SYNC,                 /* its commit ends */
+    EVENT_REPLY,                /* its answer reaches the node */
+    EVENT_BREAK,                /* its connection is broken */
+    EVENT_ROWS,                 /* records reach the node; `offset`: the number of the read */
+    EVENT_SWITCH,               /* the server restarts, or another one takes over */
+    EVENT_LEAVE,                /* the standby goes away for a while */
 };
 
 struct event {

@@ -59,6 +59,9 @@ enum action {
 /* How many nodes runs have: as each seed says, always one, or always several. */
 enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
 
+/* The log of several nodes: as each seed says, or always that one. */
+enum plan_log { PLAN_LOG_DRAWN, PLAN_LOG_KAFKA, PLAN_LOG_POSTGRES };
+
 /* X(name): features that a run can do without, so that a failing run can be made smaller. */
 #define FEATURE_LIST(X) \
     X(crashes)          \
@@ -102,7 +105,9 @@ enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
     X(fanouts)          \
     X(debounces)        \
     X(answers)          \
-    X(backfills)
+    X(backfills)        \
+    X(switches)         \
+    X(absences)
 
 enum feature {
 #define X(name) FEATURE_##name,

@@ -3,11 +3,12 @@
  * checks the promises at each step.
  *
  *     world [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
- *           [--nodes one|several] [--without FEATURE,...] [--shrink]
+ *           [--nodes one|several] [--log kafka|postgres] [--without FEATURE,...] [--shrink]
  *
  * --replay runs each seed twice and demands equal hashes of all events. --seeds reads a line "seed
  * steps FEATURE,..." for each run from a file, which is made without those features. --nodes makes
- * all runs of one node, or of several: otherwise their seeds say. --without takes features away
+ * all runs of one node, or of several, and --log gives all runs of several nodes a log that behaves
+ * as Kafka, or as PostgreSQL (table.h): otherwise their seeds say. --without takes features away
  * (plan.h); --shrink removes features and steps that a failing run does not need, and shows the
  * rest.
  *
@@ -39,6 +40,7 @@ struct arguments {
     bool is_replayed;
     bool is_shrunk;
     enum plan_nodes nodes;
+    enum plan_log log;
     uint64_t without;  /* removed features: a bit for each of enum feature */
     const char *seeds; /* file of seeds; NULL to count on from `seed` */
 };
@@ -64,6 +66,12 @@ static bool parse_nodes(const char *text, enum plan_nodes *ret_nodes)
     return *ret_nodes == PLAN_NODES_ONE || !strcmp(text, "several");
 }
 
+static bool parse_log(const char *text, enum plan_log *ret_log)
+{
+    *ret_log = !strcmp(text, "kafka") ? PLAN_LOG_KAFKA : PLAN_LOG_POSTGRES;
+    return *ret_log == PLAN_LOG_KAFKA || !strcmp(text, "postgres");
+}
+
 static bool parse(int argc, char **argv, struct arguments *ret_arguments)
 {
     for (int i = 1; i < argc; i++) {
@@ -87,6 +95,9 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
         else if (!strcmp(argv[i], "--nodes") && argv[i + 1] &&
                  parse_nodes(argv[i + 1], &ret_arguments->nodes))
             i++;
+        else if (!strcmp(argv[i], "--log") && argv[i + 1] &&
+                 parse_log(argv[i + 1], &ret_arguments->log))
+            i++;
         else if (!strcmp(argv[i], "--seeds") && argv[i + 1])
             ret_arguments->seeds = argv[++i];
         else
@@ -98,8 +109,8 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
 static void run_one(const struct arguments *arguments, struct progress *progress, uint64_t seed,
                     uint64_t steps)
 {
-    const struct settings settings = {seed, steps, arguments->nodes, arguments->without,
-                                      arguments->is_verbose};
+    const struct settings settings = {
+        seed, steps, arguments->nodes, arguments->log, arguments->without, arguments->is_verbose};
     const struct itimerval limit = {.it_value.tv_sec = RUN_SECONDS_MAX};
 
     progress->seed = seed;
@@ -200,12 +211,15 @@ static void print_totals(const struct totals *totals)
     print_faults(totals);
 }
 
-static void print_command(uint64_t seed, uint64_t steps, enum plan_nodes nodes, uint64_t without)
+static void print_command(const struct arguments *arguments, uint64_t seed, uint64_t steps,
+                          uint64_t without)
 {
-    static const char *const words[] = {"", " --nodes one", " --nodes several"};
+    static const char *const nodes[] = {"", " --nodes one", " --nodes several"};
+    static const char *const logs[] = {"", " --log kafka", " --log postgres"};
     const char *separator = " --without ";
 
-    printf("world --seed %" PRIu64 " --runs 1 --steps %" PRIu64 "%s", seed, steps, words[nodes]);
+    printf("world --seed %" PRIu64 " --runs 1 --steps %" PRIu64 "%s%s", seed, steps,
+           nodes[arguments->nodes], logs[arguments->log]);
     for (uint32_t i = 0; i < FEATURES; i++) {
         if (!(without & UINT64_C(1) << i))
             continue;
@@ -224,7 +238,7 @@ static bool report(const struct arguments *arguments, const struct progress *pro
         printf("BROKEN: the run ended by signal %d (%s)\n", WTERMSIG(status),
                WTERMSIG(status) == SIGALRM ? "it takes too long" : strsignal(WTERMSIG(status)));
     printf("FAILED after %" PRIu64 " runs; replay: ", progress->totals.runs);
-    print_command(progress->seed, progress->steps, arguments->nodes,
+    print_command(arguments, progress->seed, progress->steps,
                   arguments->without | progress->without);
     printf(" --verbose\n");
     return false;
@@ -284,7 +298,7 @@ static int shrink_first(const struct arguments *arguments, struct progress *prog
     uint64_t steps = progress->steps;
     uint64_t runs = shrink(fails, &smaller, &steps, &without);
     printf("world: after %" PRIu64 " smaller runs what is left is\n\n    ", runs);
-    print_command(small->seed, steps, small->nodes, without);
+    print_command(small, small->seed, steps, without);
     printf("\n\n");
     small->steps = steps;
     small->without = without;
@@ -303,7 +317,7 @@ int main(int argc, char **argv)
     if (getrandom(&arguments.seed, 4, 0) != 4 || !parse(argc, argv, &arguments)) {
         fprintf(stderr, "usage: world [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] "
                         "[--replay] [--seeds FILE] [--nodes one|several] "
-                        "[--without FEATURE,...] [--shrink]\n");
+                        "[--log kafka|postgres] [--without FEATURE,...] [--shrink]\n");
         return 2;
     }
     struct progress *progress =

@@ -46,7 +46,8 @@ static void tenure_take_replies(struct tenure *tenure, struct tenure_time time)
     while ((command = engine_take_reply(tenure->engine))) {
         struct op *op = op_of(command);
 
-        tenure_ops_judge(tenure->world, tenure->truth, op, time.may_act ? tenure->epoch : 0);
+        if (!tenure->is_misled)
+            tenure_ops_judge(tenure->world, tenure->truth, op, time.may_act ? tenure->epoch : 0);
         list_remove(&op->link);
         tenure_ops_free(op);
     }
@@ -77,11 +78,14 @@ static void tenure_take_deliveries(struct tenure *tenure, struct tenure_time tim
         const bool is_hung = !tenure->world->is_quiet && world_chance(tenure->world, 50);
 
         CHECK(lent && delivery->epoch == tenure->epoch);
-        truth_deliver(tenure->truth, tenure->epoch, tenure->latest, delivery->timer);
+        if (tenure->is_misled)
+            truth_track(tenure->truth, delivery->timer->id.serial)->deliveries++;
+        else
+            truth_deliver(tenure->truth, tenure->epoch, tenure->latest, delivery->timer);
         tenure->world->totals->deliveries++;
         lent->delivery = delivery;
         lent->is_gathered = false;
-        lent->is_once = delivery->timer->target.kind == TARGET_KAFKA;
+        lent->is_once = tenure->has_deals && delivery->timer->target.kind == TARGET_KAFKA;
         truth_track(tenure->truth, delivery->timer->id.serial)->is_once = lent->is_once;
         lent->at_us = time.us + world_below(tenure->world, is_hung ? HUNG_US_MAX : BACK_US_MAX);
         list_push(&tenure->lent, &lent->link);
@@ -391,7 +395,8 @@ void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct
         return;
     }
     CHECK(!tenure->is_leaving);
-    truth_batch(tenure->truth, tenure->epoch, batch);
+    if (!tenure->is_misled)
+        truth_batch(tenure->truth, tenure->epoch, batch);
     turn_committed(tenure->engine, tenure_now(tenure, time), batch);
     tenure_pump(tenure, time);
 }

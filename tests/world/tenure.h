@@ -29,6 +29,8 @@ struct tenure {
     /* latest time that the engine was told, although its clock may be set back */
     struct wall latest;
     bool is_draining, is_leaving;
+    bool has_deals;               /* messages are committed with their timers */
+    bool is_misled;               /* it knows of records that the log has lost: nothing is judged */
     size_t batches_out;           /* batches that the replica has */
     struct list refused;          /* batches that came back as not durable */
     struct list reads, lent, ops; /* reads, deliveries and calls in flight */

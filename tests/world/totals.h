@@ -36,7 +36,16 @@
     X(restarts, "replicas left behind, which began anew")         \
     X(copies_taken, "replicas that began with a copy of another") \
     X(copy_rows, "rows of its pages")                             \
-    X(copies_failed, "copies that were given up")
+    X(copies_failed, "copies that were given up")                 \
+    X(tables, "runs with a log on PostgreSQL")                    \
+    X(taken, "appends whose place was taken")                     \
+    X(rewritten, "appends in doubt that were found")              \
+    X(warnings, "commits that the standby may lack")              \
+    X(reboots, "restarts of the server")                          \
+    X(switches, "fail-overs to the standby")                      \
+    X(cuts, "of them that lost records")                          \
+    X(records_cut, "records that these lost")                     \
+    X(broken, "replicas that noticed it")
 
 /* X(name, label) */
 #define TOTALS_LIST(X)                                  \

@@ -20,6 +20,8 @@ static const char EPOCH[] = "an owner delivers once at a time, and not after its
 static const char ENDS[] = "at least once";
 static const char LOST[] = "acknowledged is never lost";
 
+enum { EPOCH_SHIFT = 40 }; /* a serial begins with the epoch of the owner that made the timer */
+
 /* True if the next record of the log is valid, by docs/cluster-design.md. */
 static bool truth_accepts(const struct truth *truth, const struct frame *frame)
 {
@@ -56,6 +58,7 @@ void truth_land(struct truth *truth, const struct frame *frame)
     truth->records[offset].epoch = frame->epoch;
     truth->records[offset].seq = frame->seq;
     truth->records[offset].is_valid = is_valid;
+    truth->records[offset].is_told = false;
     truth->records[offset].frame = *frame;
     if (truth->size % HASH_EVERY == 0)
         truth->records[offset].hash = mirror_hash(truth->mirror.storage);
@@ -117,8 +120,7 @@ static uint64_t truth_find(const struct truth *truth, const struct frame *frame)
     return 0;
 }
 
-void truth_durable(const struct truth *truth, const struct frame *frames, size_t count,
-                   uint64_t next)
+void truth_durable(struct truth *truth, const struct frame *frames, size_t count, uint64_t next)
 {
     uint64_t place = 0;
 
@@ -129,6 +131,7 @@ void truth_durable(const struct truth *truth, const struct frame *frames, size_t
                        "a commit is acknowledged, and not valid in the log: epoch %" PRIu64
                        " seq %" PRIu64,
                        frames[i].epoch, frames[i].seq);
+        truth->records[place - 1].is_told = true;
     }
     if (next < place)
         world_fail(truth->world, 0, LOG, "a commit is acknowledged, and not applied: %" PRIu64,
@@ -145,6 +148,21 @@ void truth_failed(struct truth *truth, const struct frame *frame)
     CHECK(truth->failed_count < VERDICT_MAX);
     truth->failed[truth->failed_count].epoch = frame->epoch;
     truth->failed[truth->failed_count++].seq = frame->seq;
+}
+
+bool truth_matches(const struct truth *truth, const struct ownership_place *place)
+{
+    uint64_t at = place->next;
+
+    if (at > truth->size)
+        return false;
+    while (at > 0 && !truth->records[at - 1].is_valid)
+        at--;
+    return at == 0 ? place->epoch == 0
+                   : truth->records[at - 1].epoch == place->epoch &&
+                         truth->records[at - 1].seq == place->seq &&
+                         (place->epoch == 0 ||
+                          truth->records[at - 1].frame.incarnation == place->incarnation);
 }
 
 /* ---- timers ---- */
@@ -204,6 +222,93 @@ static bool truth_is_same(const struct timer *row, const struct timer *timer)
            bytes_equal(a->key, b->key) && bytes_equal(a->request, b->request) &&
            bytes_equal(a->watch, b->watch) && bytes_equal(a->schedule, b->schedule);
 }
+
+/* ---- a log that lost its last records ---- */
+
+/* Forgets what clients were told of a timer whose changes are lost, in part or all. */
+static void truth_lose(struct truth *truth, uint64_t serial)
+{
+    struct tracked *tracked = truth_track(truth, serial);
+
+    *tracked = (struct tracked){.serial = serial,
+                                .is_cancel_asked = tracked->is_cancel_asked,
+                                .is_loose = true,
+                                .is_moved = true,
+                                .delivered_in = tracked->delivered_in,
+                                .deliveries = tracked->deliveries,
+                                .ripe = tracked->ripe};
+    for (size_t i = truth->made_count; i > 0; i--)
+        if (truth->made[i - 1].serial == serial)
+            truth->made[i - 1] = truth->made[--truth->made_count];
+}
+
+/* Loses the timers that have a row in one of the storages which the other one has not. */
+static void truth_lose_other(struct truth *truth, struct storage *one, struct storage *other)
+{
+    struct storage_page page = mirror_rows(one, STORAGE_SCAN_ALL);
+
+    for (size_t i = 0; i < page.count; i++) {
+        struct timer *row = NULL;
+
+        if (storage_find(other, &page.timers[i]->id, &row, NULL) != ERROR_NONE ||
+            row->version != page.timers[i]->version || row->state != page.timers[i]->state ||
+            row->at.ms != page.timers[i]->at.ms)
+            truth_lose(truth, page.timers[i]->id.serial);
+        timer_free(row);
+    }
+    storage_page_free(&page);
+}
+
+/* Reads the first records again. */
+static void truth_replay(struct truth *truth, uint64_t size)
+{
+    const uint64_t zombies = truth->zombies, repeats = truth->repeats;
+
+    mirror_init(&truth->mirror);
+    truth->size = truth->epoch = truth->incarnation = truth->seq = 0;
+    truth->node = 0;
+    truth->has_acted = false;
+    while (truth->size < size) {
+        const struct frame frame = truth->records[truth->size].frame;
+        const bool is_told = truth->records[truth->size].is_told;
+
+        truth_land(truth, &frame);
+        truth->records[truth->size - 1].is_told = is_told;
+    }
+    truth->zombies = zombies;
+    truth->repeats = repeats;
+}
+
+void truth_cut(struct truth *truth, uint64_t size, bool may_lose)
+{
+    struct mirror old = truth->mirror;
+
+    for (uint64_t i = size; i < truth->size; i++)
+        if (!may_lose && truth->records[i].is_told)
+            world_fail(truth->world, 0, LOST, "record %" PRIu64 " was acknowledged and is lost", i);
+    truth_replay(truth, size);
+    truth_lose_other(truth, old.storage, truth->mirror.storage);
+    truth_lose_other(truth, truth->mirror.storage, old.storage);
+    mirror_deinit(&old);
+    for (size_t i = 0; i < TRACKED_MAX; i++) {
+        struct tracked *tracked = &truth->tracked[i];
+
+        if (tracked->serial >> EPOCH_SHIFT > truth->epoch)
+            truth_lose(truth, tracked->serial);
+        if (tracked->delivered_in >= truth->epoch) {
+            tracked->delivered_in = truth->epoch;
+            tracked->is_out = false;
+        }
+    }
+    for (size_t i = truth->made_count; i > 0; i--)
+        if (truth->made[i - 1].size > size)
+            truth->made[i - 1] = truth->made[--truth->made_count];
+    for (size_t i = truth->failed_count; i > 0; i--)
+        if (truth->failed[i - 1].epoch >= truth->epoch)
+            truth->failed[i - 1] = truth->failed[--truth->failed_count];
+}
+
+/* ---- what is told ---- */
 
 /* Checks a timer that an owner has shown: it is a row of the log, or was one. */
 static void truth_check_shown(const struct truth *truth, const struct timer *timer)
@@ -305,6 +410,7 @@ static bool truth_check_once(struct truth *truth, uint64_t of, uint64_t what,
     CHECK(truth->made_count < MADE_MAX);
     truth->made[truth->made_count].of = of;
     truth->made[truth->made_count].what = what;
+    truth->made[truth->made_count].size = truth->size;
     truth->made[truth->made_count++].serial = timer->id.serial;
     return true;
 }

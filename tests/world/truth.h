@@ -6,6 +6,7 @@
 #ifndef TICKWHEEL_WORLD_TRUTH_H
 #define TICKWHEEL_WORLD_TRUTH_H
 
+#include "cluster/ownership.h"
 #include "content.h"
 #include "mirror.h"
 
@@ -53,6 +54,7 @@ struct truth {
     struct {
         uint64_t epoch, seq, hash;
         bool is_valid;
+        bool is_told;       /* a node took the commit as durable */
         struct frame frame; /* borrowed */
     } records[RECORDS_MAX];
     struct tracked tracked[TRACKED_MAX];
@@ -65,6 +67,7 @@ struct truth {
      * whose, the due time or the sum of the target, and that timer */
     struct {
         uint64_t of, what, serial;
+        uint64_t size; /* of the log, when it was seen first */
     } made[MADE_MAX];
     size_t made_count;
     uint64_t zombies, repeats, duplicates;
@@ -76,6 +79,13 @@ void truth_land(struct truth *truth, const struct frame *frame);
 /* Takes the next offset, which has a marker or an aborted record. */
 void truth_skip(struct truth *truth);
 
+/* Drops the last records, so that `size` are left, and forgets what they said. If it may not lose,
+ * none of them was told to be durable. */
+void truth_cut(struct truth *truth, uint64_t size, bool may_lose);
+
+/* True if a node with this place has read what the log says now. */
+bool truth_matches(const struct truth *truth, const struct ownership_place *place);
+
 /* Takes the committed message of a timer. */
 void truth_message(struct truth *truth, uint64_t serial);
 
@@ -84,8 +94,7 @@ void truth_storage(const struct truth *truth, uint64_t next, struct storage *sto
 
 /* Judges a commit that a node reports as durable, with all records before `next` in its storage; or
  * as failed. `frames` are the heads of its frames. */
-void truth_durable(const struct truth *truth, const struct frame *frames, size_t count,
-                   uint64_t next);
+void truth_durable(struct truth *truth, const struct frame *frames, size_t count, uint64_t next);
 void truth_failed(struct truth *truth, const struct frame *frame);
 
 /* Judges a trim: the records from `before` on must say all that the log does. */
