@@ -20,6 +20,8 @@ import harness
 import postgres_servers
 
 KILLS = int(os.environ.get("TEST_KILLS", "30"))
+INBOX_KILLS = int(os.environ.get("TEST_INBOX_KILLS", "30"))
+SWITCH_EVERY = 25  # kills of the server for one after which the standby is promoted
 WRITERS = 4
 
 
@@ -28,8 +30,11 @@ class OutboxCase(unittest.TestCase):
     def setUp(self):
         self.data = tempfile.mkdtemp(prefix="tickwheel-outbox-")
         self.addCleanup(shutil.rmtree, self.data)
-        self.server = self.enterContext(postgres_servers.Postgres())
+        self.server = self.enter_server()
         self.make_outbox(self.server)
+
+    def enter_server(self):
+        return self.enterContext(postgres_servers.Postgres())
 
     def make_outbox(self, server):
         subprocess.run([harness.find("tickwheel"), "postgres", "init", server.url(), "--apply"], check=True,
@@ -317,16 +322,20 @@ class Crowd(OutboxCase):
 
 @unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
 class OutboxUnderKills(Crowd):
+    def enter_server(self):
+        self.pair = self.enterContext(postgres_servers.Pair())
+        self.where = self.pair.brokers() + "?target_session_attrs=read-write"
+        return self.pair.primary
 
-    def kill_all_in_turn(self, kind):
-        """Kills daemon, server and clients while writers of this kind work. Returns the daemon."""
+    def kill_all_in_turn(self, kind, kills):
+        """Kills daemon, server and clients while writers of this kind work. The standby takes the place of some servers that
+        are killed. Returns the daemon."""
         seed = int(os.environ.get("TEST_SEED", random.SystemRandom().randrange(1 << 32)))
         print(f"TEST_SEED={seed}", file=sys.stderr)
         dice = random.Random(seed)
-        self.where = self.server.url()
         daemon = self.start(self.where)
         writers = self.begin_writers(seed, kind)
-        for kill in range(KILLS):
+        for kill in range(kills):
             taken = self.committed()
             harness.wait_until(lambda: self.committed() > taken + dice.randrange(20), 60, "some rows are committed")
             what = kill % 3
@@ -335,7 +344,11 @@ class OutboxUnderKills(Crowd):
                 daemon = self.start(self.where)
             elif what == 1:
                 self.server.stop(signal.SIGKILL)
-                harness.wait_until(self.server_starts, 60, "the server starts")
+                if kill // 3 % SWITCH_EVERY == SWITCH_EVERY // 4:
+                    self.pair.switch()
+                    self.server = self.pair.primary
+                else:
+                    harness.wait_until(self.server_starts, 60, "the server starts")
             else:
                 dice.choice(writers).kill()
         self.end_writers(writers)
@@ -343,7 +356,8 @@ class OutboxUnderKills(Crowd):
 
     # proves: outbox-once
     def test_kills_of_daemon_server_and_clients(self):
-        self.check(self.server, self.kill_all_in_turn(Writer))
+        daemon = self.kill_all_in_turn(Writer, KILLS)
+        self.check(self.server, daemon)
 
     # proves: outbox-once, inbox-once
     def test_from_a_commit_to_a_row(self):
@@ -352,7 +366,7 @@ class OutboxUnderKills(Crowd):
         self.server.look("""CREATE TABLE public.inbox (webhook_id text PRIMARY KEY, due timestamptz NOT NULL, attempt integer NOT NULL,
             key text, headers jsonb NOT NULL, payload jsonb, body bytea, at timestamptz NOT NULL DEFAULT clock_timestamp());
             CREATE VIEW public.arrived AS SELECT payload #>> '{}' AS value FROM public.inbox""")
-        daemon = self.kill_all_in_turn(WriterToInbox)
+        daemon = self.kill_all_in_turn(WriterToInbox, INBOX_KILLS)
         self.await_empty(self.server, 120)
         harness.wait_until(lambda: daemon.metric("tickwheel_timers_pending") == 0, 120, "all timers are over")
         committed = self.committed()
@@ -364,18 +378,15 @@ class OutboxUnderKills(Crowd):
         self.assertEqual(self.server.look("SELECT count(*) FROM tickwheel.rejected"), "0")
 
     def test_a_standby_is_promoted(self):
-        with self.server.standby() as standby:
-            self.where = (f"postgres://{self.server.user}@127.0.0.1:{self.server.port},127.0.0.1:{standby.port}/"
-                          f"{self.server.database}?target_session_attrs=read-write")
-            daemon = self.start(self.where)
-            writers = self.begin_writers(7)
-            harness.wait_until(lambda: self.committed() > 100, 60, "some rows are committed")
-            self.server.stop(signal.SIGKILL)
-            standby.promote()
-            before = int(standby.look("SELECT count(*) FROM truth"))
-            harness.wait_until(lambda: int(standby.look("SELECT count(*) FROM truth")) > before + 50, 60, "writers go on")
-            self.end_writers(writers)
-            self.check(standby, daemon)
+        daemon, standby = self.start(self.where), self.pair.standby
+        writers = self.begin_writers(7)
+        harness.wait_until(lambda: self.committed() > 100, 60, "some rows are committed")
+        self.server.stop(signal.SIGKILL)
+        standby.promote()
+        before = int(standby.look("SELECT count(*) FROM truth"))
+        harness.wait_until(lambda: int(standby.look("SELECT count(*) FROM truth")) > before + 50, 60, "writers go on")
+        self.end_writers(writers)
+        self.check(standby, daemon)
 
 
 @unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
