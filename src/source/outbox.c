@@ -7,12 +7,13 @@
  *
  * A batch is the first rows that are visible, by id. There is no lowest id to begin with: a
  * transaction that commits late has lower ids than others that were taken before. Taken rows are
- * deleted before the next batch is read, as the ledger of the engine needs it.
+ * deleted before the next batch is read, as the ledger of the engine needs it; both queries are
+ * sent together.
  *
  * While there are no rows the reader waits for NOTIFY. A writer sends it only if the reader sleeps,
  * which it shows by an exclusive lock that each writer asks for, shared, until its commit. The
  * reader gets the lock when no writer is left, and then looks once more: so no row is missed.
- * Behind a pooler sessions are nobody's, so it polls, with growing pauses.
+ * Behind a pooler sessions are nobody's, so it polls, with growing pauses, and prepares no statements.
  */
 #include "source/source.h"
 
@@ -26,7 +27,6 @@
 
 enum {
     OUTBOX_VERSION = 1, /* of the schema */
-    OUTBOX_ROWS_MAX = 4000,
     OUTBOX_CONNECT_MS = 5000,
     OUTBOX_ANSWER_MS = 10000,
     OUTBOX_RENEW_MS = 5000, /* a third of the time for which a reader is named */
@@ -40,10 +40,13 @@ enum {
     OUTBOX_VACUUM_MS = 5000,
 };
 
-#define OUTBOX_BATCH_BYTES "8388608" /* of the bodies of a batch as they are stored */
+#define OUTBOX_ROWS_MAX    "4000"    /* rows of a batch */
+#define OUTBOX_BATCH_BYTES "8388608" /* size of the bodies of a batch as they are stored */
 
-/* Columns of the answer to outbox_read. */
+/* Columns of the answer to OUTBOX_READ. */
 enum { OUTBOX_ID, OUTBOX_OP, OUTBOX_KEY, OUTBOX_BODY, OUTBOX_BYTES, OUTBOX_AGE_US };
+
+enum outbox_then { OUTBOX_DELETE_ONLY, OUTBOX_READ_ON };
 
 struct outbox_reader {
     struct source_thread *source;
@@ -54,10 +57,25 @@ struct outbox_reader {
     bool is_asleep;      /* this session holds the lock of a sleeping reader */
     uint64_t epoch;      /* 0 if this is not the reader */
     struct instant renewed, vacuumed;
-    uint64_t deleted; /* rows since the last VACUUM */
+    uint64_t deleted;       /* rows since the last VACUUM */
+    PGresult *next;         /* rows that were read and not taken; NULL if none were read */
+    struct instant next_at; /* time of that answer */
     struct buffer ids, refused, problems;
     struct error error;
 };
+
+/* The queries of a batch. */
+#define OUTBOX_READ                                                                         \
+    "SELECT id, op, key, CASE WHEN octet_length(body::text) <= $2 THEN body::text END,"     \
+    " octet_length(body::text)::bigint,"                                                    \
+    " greatest(0, extract(epoch FROM clock_timestamp() - written) * 1000000)::bigint"       \
+    " FROM (SELECT *, sum(coalesce(pg_column_size(body), 0)) OVER (ORDER BY id) AS before"  \
+    " FROM (SELECT * FROM tickwheel.outbox ORDER BY id LIMIT " OUTBOX_ROWS_MAX ") AS rows)" \
+    " AS sized WHERE (before - coalesce(pg_column_size(body), 0)) < " OUTBOX_BATCH_BYTES    \
+    " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $1) ORDER BY id"
+#define OUTBOX_DELETE                                 \
+    "DELETE FROM tickwheel.outbox WHERE id = ANY($1)" \
+    " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $2)"
 
 static enum error_code outbox_ask(struct outbox_reader *outbox, const char *sql,
                                   const struct postgres_value *values, size_t count,
@@ -68,7 +86,59 @@ static enum error_code outbox_ask(struct outbox_reader *outbox, const char *sql,
     return postgres_connection_ask(&outbox->connection, &query, ret_result, &outbox->error);
 }
 
+/* Sends a query, unless it is NULL, and reads the next rows when it has ended. */
+static enum error_code outbox_ask_and_read(struct outbox_reader *outbox,
+                                           const struct postgres_query *first,
+                                           PGresult **ret_result)
+{
+    char rooms[2][8];
+    const struct postgres_value values[] = {
+        postgres_u64(outbox->epoch, rooms[0]),
+        postgres_u64(source_config(outbox->source)->body_bytes_max, rooms[1])};
+    const struct postgres_query read = {.sql = outbox->is_direct ? "outbox_read" : OUTBOX_READ,
+                                        .values = values,
+                                        .value_count = 2,
+                                        .is_prepared = outbox->is_direct};
+    const struct postgres_query queries[] = {first ? *first : read, read};
+    const size_t count = first ? 2 : 1;
+    PGresult *results[2] = {NULL, NULL};
+
+    PQclear(outbox->next);
+    outbox->next = NULL;
+    const enum error_code code =
+        postgres_connection_ask_all(&outbox->connection, queries, count, results, &outbox->error);
+    outbox->next = results[count - 1];
+    outbox->next_at = instant_now();
+    if (first && ret_result)
+        *ret_result = results[0];
+    else if (first)
+        PQclear(results[0]);
+    return code;
+}
+
 /* ---- to become the reader ---- */
+
+/* A prepared plan is kept while the outbox grows, so it must use the index although that costs more
+ * for the few rows that are there at first. */
+static enum error_code outbox_set_up_session(struct outbox_reader *outbox)
+{
+    static const struct postgres_query queries[] = {
+        {.sql = "LISTEN tickwheel_outbox"},
+        {.sql =
+             "SELECT set_config(name, value, false) FROM (VALUES ('enable_seqscan', 'off'),"
+             " ('enable_sort', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan'))"
+             " AS settings (name, value)"},
+        {.sql = "PREPARE outbox_read (bigint, bigint) AS " OUTBOX_READ},
+        {.sql = "PREPARE outbox_delete (bigint[], bigint) AS " OUTBOX_DELETE},
+    };
+    PGresult *results[4];
+
+    const enum error_code code =
+        postgres_connection_ask_all(&outbox->connection, queries, 4, results, &outbox->error);
+    for (size_t i = 0; i < 4; i++)
+        PQclear(results[i]);
+    return code;
+}
 
 /* Finds out whether a pooler is between, which shows another process than that of the server. */
 static enum error_code outbox_look_at_session(struct outbox_reader *outbox)
@@ -83,8 +153,7 @@ static enum error_code outbox_look_at_session(struct outbox_reader *outbox)
     outbox->is_direct =
         postgres_result_u64(result, 0, 0) == (uint64_t)PQbackendPID(outbox->connection.client);
     PQclear(result);
-    return outbox->is_direct ? outbox_ask(outbox, "LISTEN tickwheel_outbox", NULL, 0, NULL)
-                             : ERROR_NONE;
+    return outbox->is_direct ? outbox_set_up_session(outbox) : ERROR_NONE;
 }
 
 /* Says why this daemon cannot be the reader. */
@@ -157,15 +226,19 @@ static enum error_code outbox_renew(struct outbox_reader *outbox)
 
 /* ---- rows ---- */
 
-/* Deletes the rows in `ids`, and moves those in `refused` to tickwheel.rejected. */
-static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
-                                     size_t refused_count)
+static bool outbox_needs_vacuum(const struct outbox_reader *outbox)
 {
-    static const char plain[] = "DELETE FROM tickwheel.outbox WHERE id = ANY($1)"
-                                " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $2)";
+    return outbox->deleted >= OUTBOX_VACUUM_ROWS &&
+           instant_since_ns(outbox->vacuumed, instant_now()) / 1000000 >= OUTBOX_VACUUM_MS;
+}
+
+/* Deletes the rows in `ids`, and moves those in `refused` to tickwheel.rejected. With OUTBOX_READ_ON
+ * it reads the next rows too, unless a VACUUM comes before them. */
+static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
+                                     size_t refused_count, enum outbox_then then)
+{
     static const char moving[] =
-        "WITH gone AS (DELETE FROM tickwheel.outbox WHERE id = ANY($1)"
-        " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $2) RETURNING *)"
+        "WITH gone AS (" OUTBOX_DELETE " RETURNING *)"
         " INSERT INTO tickwheel.rejected (id, op, key, body, written, problem)"
         " SELECT gone.id, op, key, body, written, convert_from(problem, 'UTF8')::json FROM gone"
         " JOIN unnest($3::bigint[], $4::bytea[]) AS refused (id, problem) ON gone.id = refused.id"
@@ -174,11 +247,15 @@ static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
     const struct postgres_value values[] = {
         postgres_array_value(&outbox->ids, POSTGRES_INT8),
         postgres_u64(outbox->epoch, room),
-        refused_count ? postgres_array_value(&outbox->refused, POSTGRES_INT8)
-                      : (struct postgres_value){POSTGRES_INT8_ARRAY, {0}},
-        refused_count ? postgres_array_value(&outbox->problems, POSTGRES_BYTEA)
-                      : (struct postgres_value){POSTGRES_BYTEA_ARRAY, {0}},
+        postgres_array_value(&outbox->refused, POSTGRES_INT8),
+        postgres_array_value(&outbox->problems, POSTGRES_BYTEA),
     };
+    const struct postgres_query query = {.sql = refused_count       ? moving
+                                                : outbox->is_direct ? "outbox_delete"
+                                                                    : OUTBOX_DELETE,
+                                         .values = values,
+                                         .value_count = refused_count ? 4 : 2,
+                                         .is_prepared = !refused_count && outbox->is_direct};
 
     if (!count)
         return ERROR_NONE;
@@ -186,8 +263,9 @@ static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
         buffer_failed(&outbox->problems))
         return error_set(&outbox->error, ERROR_NO_MEMORY, "out of memory");
     outbox->deleted += count;
-    return refused_count ? outbox_ask(outbox, moving, values, 4, NULL)
-                         : outbox_ask(outbox, plain, values, 2, NULL);
+    return then == OUTBOX_READ_ON && !outbox_needs_vacuum(outbox)
+               ? outbox_ask_and_read(outbox, &query, NULL)
+               : postgres_connection_ask(&outbox->connection, &query, NULL, &outbox->error);
 }
 
 /* Begins the three arrays of outbox_delete. */
@@ -225,7 +303,7 @@ static enum error_code outbox_recover(struct outbox_reader *outbox, uint64_t inc
     }
     buffer_deinit(&problem);
     free(taken);
-    return outbox_delete(outbox, count, refused_count);
+    return outbox_delete(outbox, count, refused_count, OUTBOX_DELETE_ONLY);
 }
 
 static bool outbox_parse_op(struct bytes text, enum source_op *ret_op)
@@ -262,7 +340,8 @@ static void outbox_read_rows(const PGresult *result, struct source_row *batch)
     }
 }
 
-/* Deletes the rows that were taken. `ret_count` is their number. */
+/* Deletes the rows that were taken. `ret_count` is their number. If some were not, no rows are read
+ * with that: rows of their keys must wait for them. */
 static enum error_code outbox_end_batch(struct outbox_reader *outbox,
                                         const struct source_row *batch, size_t count,
                                         size_t *ret_count)
@@ -285,12 +364,13 @@ static enum error_code outbox_end_batch(struct outbox_reader *outbox,
     }
     source_count(outbox->source, batch, count);
     *ret_count = done;
-    return outbox_delete(outbox, done, refused);
+    return outbox_delete(outbox, done, refused,
+                         done == count ? OUTBOX_READ_ON : OUTBOX_DELETE_ONLY);
 }
 
 /* Takes the rows of a result and deletes them. */
 static enum error_code outbox_take(struct outbox_reader *outbox, const PGresult *result,
-                                   struct instant read_at, size_t *ret_count)
+                                   size_t *ret_count)
 {
     const size_t count = (size_t)PQntuples(result);
     struct source_row *batch = calloc(count, sizeof(*batch));
@@ -301,7 +381,7 @@ static enum error_code outbox_take(struct outbox_reader *outbox, const PGresult 
     outbox_read_rows(result, batch);
     source_set_age(outbox->source, postgres_result_u64(result, 0, OUTBOX_AGE_US) / 1000);
     enum error_code code = source_rows_take(outbox->rows, batch, count);
-    const uint64_t took_us = instant_since_ns(read_at, instant_now()) / 1000;
+    const uint64_t took_us = instant_since_ns(outbox->next_at, instant_now()) / 1000;
     for (size_t i = 0; i < count; i++)
         if (batch[i].state == SOURCE_ROW_DONE)
             source_observe(outbox->source,
@@ -316,34 +396,23 @@ static enum error_code outbox_take(struct outbox_reader *outbox, const PGresult 
     return code;
 }
 
-/* Reads the first rows and takes them. `ret_found` is the number of rows, `ret_taken` that of those
- * that are deleted. */
+/* Takes the first rows, which are read unless they have been. `ret_found` is the number of rows,
+ * `ret_taken` that of those that are deleted. */
 static enum error_code outbox_read_batch(struct outbox_reader *outbox, size_t *ret_found,
                                          size_t *ret_taken)
 {
-    static const char sql[] =
-        "SELECT id, op, key, CASE WHEN octet_length(body::text) <= $3 THEN body::text END,"
-        " octet_length(body::text)::bigint,"
-        " greatest(0, extract(epoch FROM clock_timestamp() - written) * 1000000)::bigint"
-        " FROM (SELECT *, sum(coalesce(pg_column_size(body), 0)) OVER (ORDER BY id) AS before"
-        " FROM (SELECT * FROM tickwheel.outbox ORDER BY id LIMIT $2) AS rows) AS sized"
-        " WHERE (before - coalesce(pg_column_size(body), 0)) < " OUTBOX_BATCH_BYTES
-        " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $1) ORDER BY id";
-    char rooms[3][8];
-    const struct postgres_value values[] = {
-        postgres_u64(outbox->epoch, rooms[0]), postgres_u64(OUTBOX_ROWS_MAX, rooms[1]),
-        postgres_u64(source_config(outbox->source)->body_bytes_max, rooms[2])};
-    PGresult *result = NULL;
     enum error_code code = outbox_renew(outbox);
 
-    if (!code)
-        code = outbox_ask(outbox, sql, values, 3, &result);
+    if (!code && !outbox->next)
+        code = outbox_ask_and_read(outbox, NULL, NULL);
     if (code)
         return code;
+    PGresult *result = outbox->next;
+    outbox->next = NULL;
     *ret_found = (size_t)PQntuples(result);
     *ret_taken = 0;
     if (*ret_found)
-        code = outbox_take(outbox, result, instant_now(), ret_taken);
+        code = outbox_take(outbox, result, ret_taken);
     else
         source_set_age(outbox->source, 0);
     PQclear(result);
@@ -354,8 +423,7 @@ static enum error_code outbox_read_batch(struct outbox_reader *outbox, size_t *r
  * until then. The owner of the table may; for others it has no effect. */
 static enum error_code outbox_vacuum(struct outbox_reader *outbox)
 {
-    if (outbox->deleted < OUTBOX_VACUUM_ROWS ||
-        instant_since_ns(outbox->vacuumed, instant_now()) / 1000000 < OUTBOX_VACUUM_MS)
+    if (outbox->next || !outbox_needs_vacuum(outbox))
         return ERROR_NONE;
     outbox->deleted = 0;
     const enum error_code code =
@@ -366,15 +434,14 @@ static enum error_code outbox_vacuum(struct outbox_reader *outbox)
 
 /* ---- sleep ---- */
 
-/* Asks for the lock of a sleeping reader, or gives it back. */
+/* Asks for the lock of a sleeping reader, or gives it back, and then reads. */
 static enum error_code outbox_set_asleep(struct outbox_reader *outbox, bool is_asleep)
 {
+    const struct postgres_query query = {
+        .sql = is_asleep ? "SELECT pg_try_advisory_lock(1953065836, 0)::int::bigint"
+                         : "SELECT pg_advisory_unlock(1953065836, 0)::int::bigint"};
     PGresult *result = NULL;
-    const enum error_code code =
-        outbox_ask(outbox,
-                   is_asleep ? "SELECT pg_try_advisory_lock(1953065836, 0)::int::bigint"
-                             : "SELECT pg_advisory_unlock(1953065836, 0)::int::bigint",
-                   NULL, 0, &result);
+    const enum error_code code = outbox_ask_and_read(outbox, &query, &result);
 
     if (!code)
         outbox->is_asleep = is_asleep && postgres_result_u64(result, 0, 0);
@@ -403,8 +470,11 @@ static enum error_code outbox_rest(struct outbox_reader *outbox, unsigned empty)
     if (outbox->is_direct) {
         const enum error_code code = outbox_set_asleep(outbox, true);
 
-        if (code || outbox->is_asleep)
-            return code; /* and looks once more, because writers that ended did not notify */
+        /* with the lock an empty answer counts: writers that ended before did not notify */
+        if (code || outbox->is_asleep || PQntuples(outbox->next) > 0)
+            return code;
+        PQclear(outbox->next);
+        outbox->next = NULL;
     }
     for (unsigned i = 0; i < empty && pause_ms < most; i++)
         pause_ms *= 2;
@@ -449,6 +519,8 @@ static enum error_code outbox_read(struct outbox_reader *outbox)
         }
         if (!code)
             code = outbox_vacuum(outbox);
+        if (outbox->connection.generation != outbox->generation)
+            code = error_set(&outbox->error, ERROR_IO, "the connection was lost");
     }
     return code;
 }
@@ -463,6 +535,8 @@ static const char *outbox_connect_and_read(void *reader)
 
     if (!postgres_connection_open(&outbox->connection, &setup, &outbox->error))
         outbox_read(outbox);
+    PQclear(outbox->next);
+    outbox->next = NULL;
     postgres_connection_close(&outbox->connection);
     return outbox->error.text;
 }

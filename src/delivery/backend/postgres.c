@@ -241,7 +241,8 @@ static void inbox_send(struct inbox *inbox, struct inbox_lane *lane, struct inbo
         inbox->is_lost = true;
         return;
     }
-    const struct postgres_query query = {sql, step->values, step->value_count};
+    const struct postgres_query query = {
+        .sql = sql, .values = step->values, .value_count = step->value_count};
 
     list_push(&lane->steps, &step->link);
     /* A failure breaks the connection, which the next turn reports. */

@@ -103,7 +103,8 @@ enum error_code postgres_connection_open(struct postgres_connection *connection,
                                          struct error *ret_error)
 {
     *connection = (struct postgres_connection){.setup_ = *setup};
-    if (strncmp(setup->uri, "postgres://", 11) && strncmp(setup->uri, "postgresql://", 13))
+    if (strncmp(setup->uri, "postgres://", 11) != 0 &&
+        strncmp(setup->uri, "postgresql://", 13) != 0)
         return error_set(ret_error, ERROR_INVALID, "a URI postgres://... is needed");
     /* libpq's words would quote the URI */
     connection->options_ = PQconninfoParse(setup->uri, NULL);
@@ -315,9 +316,13 @@ enum error_code postgres_connection_send(struct postgres_connection *connection,
         sizes[i] = (int)query->values[i].bytes.size;
         formats[i] = types[i] != POSTGRES_READ;
     }
-    if (!PQsendQueryParams(connection->client, query->sql, (int)query->value_count, types, values,
-                           sizes, formats, 1) ||
-        !PQpipelineSync(connection->client)) {
+    const int count = (int)query->value_count;
+    const bool is_sent =
+        query->is_prepared
+            ? PQsendQueryPrepared(connection->client, query->sql, count, values, sizes, formats, 1)
+            : PQsendQueryParams(connection->client, query->sql, count, types, values, sizes,
+                                formats, 1);
+    if (!is_sent || !PQpipelineSync(connection->client)) {
         postgres_connection_break(connection, PQerrorMessage(connection->client));
         return error_set(ret_error, ERROR_IO, "%.190s", connection->cause);
     }
@@ -380,39 +385,74 @@ static void postgres_connection_wait(const struct postgres_connection *connectio
     poll(&fd, fd.fd < 0 ? 0 : 1, (int)(wait_ms < 1000 ? wait_ms : 1000));
 }
 
-enum error_code postgres_connection_ask(struct postgres_connection *connection,
-                                        const struct postgres_query *query, PGresult **ret_result,
-                                        struct error *ret_error)
+/* Waits until queries can be sent. */
+static enum error_code postgres_connection_await_ready(struct postgres_connection *connection,
+                                                       struct error *ret_error)
 {
-    const struct postgres_setup *setup = &connection->setup_;
-    struct instant until =
-        instant_add_ms(instant_now(), setup->connect_ms * connection->host_count_);
+    const struct instant until =
+        instant_add_ms(instant_now(), connection->setup_.connect_ms * connection->host_count_);
 
     while (!postgres_connection_turn(connection)) {
         if (instant_now().ns >= until.ns)
             return error_set(ret_error, ERROR_IO, "%.190s", connection->cause);
         postgres_connection_wait(connection, until);
     }
-    const unsigned generation = connection->generation;
-    const enum error_code code = postgres_connection_send(connection, query, ret_error);
-    PGresult *result = NULL;
-    until = instant_add_ms(instant_now(), setup->answer_ms);
-    while (!code) {
+    return ERROR_NONE;
+}
+
+static enum error_code postgres_connection_await_answer(struct postgres_connection *connection,
+                                                        unsigned generation, PGresult **ret_result,
+                                                        struct error *ret_error)
+{
+    const struct instant until = instant_add_ms(instant_now(), connection->setup_.answer_ms);
+
+    for (;;) {
         if (!postgres_connection_turn(connection) || connection->generation != generation)
             return error_set(ret_error, ERROR_IO, "%.190s", connection->cause);
-        result = postgres_connection_take(connection); /* before the wait: a turn reads all */
-        if (result)
-            break;
+        *ret_result = postgres_connection_take(connection); /* before the wait: a turn reads all */
+        if (*ret_result)
+            return ERROR_NONE;
         postgres_connection_wait(connection, until);
     }
-    if (code)
-        return code;
-    const enum error_code refused = postgres_result_check(result, ret_error);
-    if (ret_result && !refused)
+}
+
+enum error_code postgres_connection_ask_all(struct postgres_connection *connection,
+                                            const struct postgres_query *queries, size_t count,
+                                            PGresult **ret_results, struct error *ret_error)
+{
+    enum error_code code = postgres_connection_await_ready(connection, ret_error),
+                    refused = ERROR_NONE;
+    const unsigned generation = connection->generation;
+
+    for (size_t i = 0; i < count; i++)
+        ret_results[i] = NULL;
+    for (size_t i = 0; i < count && !code; i++)
+        code = postgres_connection_send(connection, &queries[i], ret_error);
+    for (size_t i = 0; i < count && !code; i++) {
+        code = postgres_connection_await_answer(connection, generation, &ret_results[i], ret_error);
+        if (!code && !refused)
+            refused = postgres_result_check(ret_results[i], ret_error);
+    }
+    for (size_t i = 0; i < count && (code || refused); i++) {
+        PQclear(ret_results[i]);
+        ret_results[i] = NULL;
+    }
+    return code ? code : refused;
+}
+
+enum error_code postgres_connection_ask(struct postgres_connection *connection,
+                                        const struct postgres_query *query, PGresult **ret_result,
+                                        struct error *ret_error)
+{
+    PGresult *result;
+    const enum error_code code =
+        postgres_connection_ask_all(connection, query, 1, &result, ret_error);
+
+    if (!code && ret_result)
         *ret_result = result;
     else
         PQclear(result);
-    return refused;
+    return code;
 }
 
 bool postgres_connection_take_notice(struct postgres_connection *connection)

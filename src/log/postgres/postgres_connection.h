@@ -14,7 +14,8 @@
  *     postgres_connection_close(&connection);
  *
  * A connection by itself uses nothing that lives longer than a transaction (prepared statements,
- * settings), so a pooler that gives servers for one transaction may be in between.
+ * settings), so a pooler that gives servers for one transaction may be in between. A caller that
+ * prepares statements must know that there is none.
  *
  * Of several hosts in the URI the first that accepts writes is taken. A connection that breaks, or
  * does not answer in time, is made again by postgres_connection_turn, with growing pauses. What was
@@ -57,6 +58,7 @@ struct postgres_query {
     const char *sql; /* one statement, which names its values $1, $2 and so on */
     const struct postgres_value *values;
     size_t value_count; /* at most POSTGRES_VALUES_MAX */
+    bool is_prepared;   /* sql is the name of a statement that the session has prepared */
 };
 
 struct postgres_setup {
@@ -116,6 +118,13 @@ PGresult *postgres_connection_take(struct postgres_connection *connection);
 enum error_code postgres_connection_ask(struct postgres_connection *connection,
                                         const struct postgres_query *query, PGresult **ret_result,
                                         struct error *ret_error);
+
+/* Sends all queries at once and waits for their answers, like postgres_connection_ask. Each query is
+ * a transaction of its own, which begins when the one before it has ended, refused or not. Fails with
+ * the first error; then all of `ret_results` are NULL. */
+enum error_code postgres_connection_ask_all(struct postgres_connection *connection,
+                                            const struct postgres_query *queries, size_t count,
+                                            PGresult **ret_results, struct error *ret_error);
 
 /* Breaks the connection; the next turn makes another one. For a server that answers nonsense. */
 void postgres_connection_break(struct postgres_connection *connection, const char *cause);

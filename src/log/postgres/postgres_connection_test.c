@@ -181,6 +181,37 @@ static void test_a_pipeline(void **state)
     postgres_connection_close(&connection);
 }
 
+/* Queries that are sent together, one of them by the name of a prepared statement: each sees what the
+ * one before it did. A refusal fails all, and nothing of them is left for the next question. */
+static void test_several_together(void **state)
+{
+    struct postgres_connection connection = connect_here();
+    char room[8];
+    const struct postgres_value two = postgres_u64(2, room);
+    struct postgres_query queries[] = {
+        {.sql = "CREATE TEMPORARY TABLE t (n int8)"},
+        {.sql = "PREPARE twice (int8) AS INSERT INTO t VALUES ($1), ($1)"},
+        {.sql = "twice", .values = &two, .value_count = 1, .is_prepared = true},
+        {.sql = "SELECT sum(n)::int8 FROM t"},
+    };
+    PGresult *results[4];
+    struct error error;
+
+    (void)state;
+    assert_int_equal(postgres_connection_ask_all(&connection, queries, 4, results, &error),
+                     ERROR_NONE);
+    assert_int_equal(postgres_result_u64(results[3], 0, 0), 4);
+    for (size_t i = 0; i < 4; i++)
+        PQclear(results[i]);
+    queries[1].sql = "SELECT 1 / (n - n) FROM t";
+    assert_int_equal(postgres_connection_ask_all(&connection, queries + 1, 3, results, &error),
+                     ERROR_IO);
+    assert_string_equal(error.text, "division by zero");
+    assert_null(results[2]);
+    assert_int_equal(ask_u64(&connection, "SELECT sum(n)::int8 FROM t"), 8);
+    postgres_connection_close(&connection);
+}
+
 /* The server ends the connection in the midst of a query: it has no answer, and the next one goes
  * to another connection. */
 static void test_a_break(void **state)
@@ -261,10 +292,11 @@ static void test_several_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_uris),      cmocka_unit_test(test_no_server),
-        cmocka_unit_test(test_binary_values), cmocka_unit_test(test_a_pipeline),
-        cmocka_unit_test(test_a_break),       cmocka_unit_test(test_a_silent_server),
-        cmocka_unit_test(test_a_warning),     cmocka_unit_test(test_several_hosts),
+        cmocka_unit_test(test_bad_uris),         cmocka_unit_test(test_no_server),
+        cmocka_unit_test(test_binary_values),    cmocka_unit_test(test_a_pipeline),
+        cmocka_unit_test(test_several_together), cmocka_unit_test(test_a_break),
+        cmocka_unit_test(test_a_silent_server),  cmocka_unit_test(test_a_warning),
+        cmocka_unit_test(test_several_hosts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
