@@ -178,6 +178,8 @@ class Daemon:
     def __init__(self, bug):
         self.test, *self.settings = bug.found_by.split()
         self.targets = ["tickwheeld", "tickwheeld_scarce", "receiver", "faultlayer", "nth"]
+        if "rabbitmq" in self.test:
+            self.targets.append("rabbitmq_tool")
         if self.test.endswith(".c"):
             self.targets.append(os.path.basename(self.test)[:-2])
 
