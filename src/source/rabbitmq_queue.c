@@ -32,7 +32,7 @@ enum {
     RABBITMQ_QUEUE_CONNECT_MS = 5000,
     RABBITMQ_QUEUE_CONFIRM_MS = 10000,
     RABBITMQ_QUEUE_IDLE_MS = RABBITMQ_HEARTBEAT_S * 1000 / 4,
-    RABBITMQ_QUEUE_ROOM_MS_MIN = 50, /* pause while the node has no room, doubled by each further */
+    RABBITMQ_QUEUE_ROOM_MS_MIN = 50, /* first pause while the node has no room; each is longer */
     RABBITMQ_QUEUE_ROOM_MS_MAX = 2000,
     RABBITMQ_QUEUE_SIZE_MAX = 246, /* size of its name: QUEUE.rejected may have 255 bytes */
     RABBITMQ_QUEUE_POOL_SIZE = 4096,
@@ -551,8 +551,9 @@ static enum error_code rabbitmq_queue_take(struct rabbitmq_queue *queue, bool *r
 
 /* ---- the thread ---- */
 
-/* Checks the names of the setting, which the server, or another setting, may not have. */
-static bool rabbitmq_queue_check_names(struct rabbitmq_queue *queue)
+/* Checks that timers may have the exchange of the setting as their target. They may not while the
+ * settings of brokers lack the connection. */
+static enum error_code rabbitmq_queue_check_target(struct rabbitmq_queue *queue)
 {
     struct buffer target;
     struct error cause;
@@ -563,9 +564,8 @@ static bool rabbitmq_queue_check_names(struct rabbitmq_queue *queue)
     const enum error_code code =
         source_rows_check_target(queue->rows, buffer_bytes(&target), &cause);
     buffer_deinit(&target);
-    if (code)
-        error_set(&queue->error, code, "its timers' target: %.200s", cause.text);
-    return !code;
+    return code ? error_set(&queue->error, code, "its timers' target: %.200s", cause.text)
+                : ERROR_NONE;
 }
 
 static bool rabbitmq_queue_answered(struct rabbitmq_queue *queue)
@@ -610,8 +610,11 @@ static enum error_code rabbitmq_queue_read(struct rabbitmq_queue *queue)
         bool postponed = false;
 
         rabbitmq_queue_receive(queue);
-        if (!queue->link.is_lost && queue->count > queue->is_partial)
-            code = rabbitmq_queue_take(queue, &postponed);
+        if (!queue->link.is_lost && queue->count > queue->is_partial) {
+            code = rabbitmq_queue_check_target(queue);
+            if (!code)
+                code = rabbitmq_queue_take(queue, &postponed);
+        }
         if (code || queue->link.is_lost)
             break;
         if (postponed) {
@@ -619,7 +622,8 @@ static enum error_code rabbitmq_queue_read(struct rabbitmq_queue *queue)
             pause_ms = pause_ms < RABBITMQ_QUEUE_ROOM_MS_MAX ? 2 * pause_ms : pause_ms;
         } else {
             pause_ms = RABBITMQ_QUEUE_ROOM_MS_MIN;
-            rabbitmq_queue_wait(queue, RABBITMQ_QUEUE_IDLE_MS);
+            if (queue->count == queue->is_partial) /* none came during a confirm */
+                rabbitmq_queue_wait(queue, RABBITMQ_QUEUE_IDLE_MS);
         }
     }
     return code;
@@ -632,7 +636,7 @@ static const char *rabbitmq_queue_connect_and_read(void *reader)
 
     queue->is_partial = queue->is_too_large = false;
     queue->published = queue->confirmed = 0;
-    if (!rabbitmq_queue_check_names(queue))
+    if (rabbitmq_queue_check_target(queue))
         return queue->error.text;
     if (rabbitmq_queue_begin(queue)) {
         code = rabbitmq_queue_read(queue);

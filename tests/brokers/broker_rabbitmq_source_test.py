@@ -266,6 +266,30 @@ class RabbitmqSource(unittest.TestCase):
         wrong = self.start(connection="absent")
         wrong.find_in_output("event=source_still source=late cause=.*absent")
 
+    def test_a_connection_that_goes_away(self):
+        """Goal: while the settings lack the connection of its timers a queue is not read, and no message is rejected."""
+        settings = os.path.join(self.data, "connections")
+
+        def write(name):
+            with open(settings, "w", encoding="utf-8") as file:
+                file.write(f"{name}={self.broker.url()}\n")
+        write("main")
+        data = tempfile.mkdtemp(prefix="tickwheel-source-")
+        self.addCleanup(shutil.rmtree, data)
+        daemon = harness.Daemon(data, "--broker-connections-file", settings,
+                                env={**os.environ, "TICKWHEEL_SOURCES": f"late={self.broker.url()}?queue=late&connection=main"})
+        self.addCleanup(daemon.close)
+        daemon.find_in_output("event=source_read source=late")
+        write("other")
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.find_in_output("event=reloaded")
+        self.publish(line("1", f"x-delay=l:{HOUR_MS}", name="1"))
+        daemon.find_in_output("event=source_still source=late cause=.*main")
+        write("main")
+        daemon.process.send_signal(signal.SIGHUP)
+        self.await_taken(daemon, 1)
+        self.assertEqual(self.count("late.rejected"), 0)
+
     def test_a_quorum_queue(self):
         self.broker.tool("quorum", "many")
         self.broker.tool("queue", "many.rejected")
