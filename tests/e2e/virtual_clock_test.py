@@ -270,7 +270,7 @@ class BoundsTest(Case):
         self.assertEqual(self.daemon.call("POST", "/v1/clock/advance", "{")[0], 400)
         self.assertEqual(self.now(), START)
         self.assertEqual(self.advance(by="0" * 62 + "1d")["now"], "2027-03-02T00:00:00.000Z")
-        self.assertEqual(self.advance(to="2027-03-01T21:00:00.000Z")["now"], end)
+        self.assertEqual(self.advance(to=end)["now"], end)
         self.assertEqual(self.daemon.call("POST", "/v1/clock/advance", {"by": "1ms"})[0], 422)
 
 
