@@ -99,6 +99,7 @@ class NamedFileTest(NamedCase):
                 self.assertEqual(problem["type"], "/problems/configured")
                 self.assertIn(self.file, problem["detail"])
         self.assertEqual(self.call(200, "GET", PATH)[1]["headers"], {"x-of": "file"})
+        self.assertEqual(self.call(200, "PUT", "/v1/owners/named_target:billing", {"owner": "shop"})[1]["version"], 0)
         self.create()
         self.assertEqual(self.receiver.wait()[2]["x-of"], "file")
         self.configure()
