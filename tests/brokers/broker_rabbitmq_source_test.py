@@ -124,6 +124,12 @@ class RabbitmqSource(unittest.TestCase):
         self.assertEqual(daemon.metric('tickwheel_source_rows_total{result="refused"}'), len(self.REFUSED) + 2)
         daemon.find_in_output("level=warn event=source_refused source=late count=.* last=")
         self.assertEqual(len(self.timers(daemon)), 20)
+        for payload in ("1", "2", "1"):  # another message that has the id of one
+            self.publish(line(payload, f"x-delay=l:{HOUR_MS}", name="same"))
+        self.await_taken(daemon, 22)
+        (_, payload, fields), = self.broker.read("late.rejected")
+        self.assertEqual((payload, json.loads(fields["tickwheel-problem"])["type"]), (b"2", "/problems/request-differs"))
+        self.assertEqual(len(self.timers(daemon)), 21)
 
     # proves: rabbitmq-rejected
     def test_a_dead_letter_exchange_gets_what_is_refused(self):
