@@ -31,6 +31,7 @@ enum {
     OUTBOX_ANSWER_MS = 10000,
     OUTBOX_RENEW_MS = 5000, /* a third of the time for which a reader is named */
     OUTBOX_SLEEP_MS = 5000, /* longest sleep with NOTIFY */
+    OUTBOX_FEW = 64,        /* rows of a batch below which the next one waits for: */
     OUTBOX_POLL_MS_MIN = 1,
     OUTBOX_POLL_MS_MAX = 1500, /* longest pause without NOTIFY */
     OUTBOX_AWAKE_MS_MAX = 100, /* likewise, while a writer keeps the reader from sleeping */
@@ -340,8 +341,8 @@ static void outbox_read_rows(const PGresult *result, struct source_row *batch)
     }
 }
 
-/* Deletes the rows that were taken. `ret_count` is their number. If some were not, no rows are read
- * with that: rows of their keys must wait for them. */
+/* Deletes the rows that were taken. `ret_count` is their number. If some were not, the next rows are
+ * read after a pause. */
 static enum error_code outbox_end_batch(struct outbox_reader *outbox,
                                         const struct source_row *batch, size_t count,
                                         size_t *ret_count)
@@ -386,6 +387,8 @@ static enum error_code outbox_take(struct outbox_reader *outbox, const PGresult 
         if (batch[i].state == SOURCE_ROW_DONE)
             source_observe(outbox->source,
                            postgres_result_u64(result, (int)i, OUTBOX_AGE_US) + took_us);
+    if (!code && count < OUTBOX_FEW) /* rows that come meanwhile share the next batch */
+        outbox_wait(outbox, OUTBOX_POLL_MS_MIN, false);
     if (code)
         error_set(error, code, "the rows of a batch: %s", error_title(code));
     else
