@@ -13,7 +13,8 @@
  * While there are no rows the reader waits for NOTIFY. A writer sends it only if the reader sleeps,
  * which it shows by an exclusive lock that each writer asks for, shared, until its commit. The
  * reader gets the lock when no writer is left, and then looks once more: so no row is missed.
- * Behind a pooler sessions are nobody's, so it polls, with growing pauses, and prepares no statements.
+ * Behind a pooler sessions are nobody's, so it polls, with growing pauses, and prepares no
+ * statements.
  */
 #include "source/source.h"
 
@@ -233,8 +234,8 @@ static bool outbox_needs_vacuum(const struct outbox_reader *outbox)
            instant_since_ns(outbox->vacuumed, instant_now()) / 1000000 >= OUTBOX_VACUUM_MS;
 }
 
-/* Deletes the rows in `ids`, and moves those in `refused` to tickwheel.rejected. With OUTBOX_READ_ON
- * it reads the next rows too, unless a VACUUM comes before them. */
+/* Deletes the rows in `ids`, and moves those in `refused` to tickwheel.rejected. With
+ * OUTBOX_READ_ON it reads the next rows too, unless a VACUUM comes before them. */
 static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
                                      size_t refused_count, enum outbox_then then)
 {
@@ -341,8 +342,8 @@ static void outbox_read_rows(const PGresult *result, struct source_row *batch)
     }
 }
 
-/* Deletes the rows that were taken. `ret_count` is their number. If some were not, the next rows are
- * read after a pause. */
+/* Deletes the rows that were taken. `ret_count` is their number. If some were not, the next rows
+ * are read after a pause. */
 static enum error_code outbox_end_batch(struct outbox_reader *outbox,
                                         const struct source_row *batch, size_t count,
                                         size_t *ret_count)

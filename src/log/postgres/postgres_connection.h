@@ -119,9 +119,9 @@ enum error_code postgres_connection_ask(struct postgres_connection *connection,
                                         const struct postgres_query *query, PGresult **ret_result,
                                         struct error *ret_error);
 
-/* Sends all queries at once and waits for their answers, like postgres_connection_ask. Each query is
- * a transaction of its own, which begins when the one before it has ended, refused or not. Fails with
- * the first error; then all of `ret_results` are NULL. */
+/* Sends all queries at once and waits for their answers, like postgres_connection_ask. Each query
+ * is a transaction of its own, which begins when the one before it has ended, refused or not. Fails
+ * with the first error; then all of `ret_results` are NULL. */
 enum error_code postgres_connection_ask_all(struct postgres_connection *connection,
                                             const struct postgres_query *queries, size_t count,
                                             PGresult **ret_results, struct error *ret_error);

@@ -181,8 +181,9 @@ static void test_a_pipeline(void **state)
     postgres_connection_close(&connection);
 }
 
-/* Queries that are sent together, one of them by the name of a prepared statement: each sees what the
- * one before it did. A refusal fails all, and nothing of them is left for the next question. */
+/* Queries that are sent together, one of them by the name of a prepared statement: each sees what
+ * the one before it did. A refusal fails all, and none of their answers is left for the next
+ * question. */
 static void test_several_together(void **state)
 {
     struct postgres_connection connection = connect_here();
