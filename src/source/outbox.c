@@ -120,8 +120,24 @@ static enum error_code outbox_ask_and_read(struct outbox_reader *outbox,
 
 /* ---- to become the reader ---- */
 
-/* A prepared plan is kept while the outbox grows, so it must use the index although that costs more
- * for the few rows that are there at first. */
+/* Finds out whether a pooler is between, which shows another process than that of the server. */
+static enum error_code outbox_look_at_session(struct outbox_reader *outbox)
+{
+    PGresult *result = NULL;
+    enum error_code code = outbox_ask(outbox, "SELECT pg_backend_pid()::bigint", NULL, 0, &result);
+
+    if (code)
+        return code;
+    outbox->generation = outbox->connection.generation;
+    outbox->is_asleep = false;
+    outbox->is_direct =
+        postgres_result_u64(result, 0, 0) == (uint64_t)PQbackendPID(outbox->connection.client);
+    PQclear(result);
+    return ERROR_NONE;
+}
+
+/* Sets up what only a session of its own can have. A prepared plan is kept while the outbox grows,
+ * so it must use the index although that costs more for the few rows that are there at first. */
 static enum error_code outbox_set_up_session(struct outbox_reader *outbox)
 {
     static const struct postgres_query queries[] = {
@@ -140,22 +156,6 @@ static enum error_code outbox_set_up_session(struct outbox_reader *outbox)
     for (size_t i = 0; i < 4; i++)
         PQclear(results[i]);
     return code;
-}
-
-/* Finds out whether a pooler is between, which shows another process than that of the server. */
-static enum error_code outbox_look_at_session(struct outbox_reader *outbox)
-{
-    PGresult *result = NULL;
-    enum error_code code = outbox_ask(outbox, "SELECT pg_backend_pid()::bigint", NULL, 0, &result);
-
-    if (code)
-        return code;
-    outbox->generation = outbox->connection.generation;
-    outbox->is_asleep = false;
-    outbox->is_direct =
-        postgres_result_u64(result, 0, 0) == (uint64_t)PQbackendPID(outbox->connection.client);
-    PQclear(result);
-    return outbox->is_direct ? outbox_set_up_session(outbox) : ERROR_NONE;
 }
 
 /* Says why this daemon cannot be the reader. */
@@ -497,6 +497,8 @@ static enum error_code outbox_read(struct outbox_reader *outbox)
 
     if (!code)
         code = outbox_claim(outbox, &incarnation);
+    if (!code && outbox->is_direct)
+        code = outbox_set_up_session(outbox);
     if (!code)
         code = outbox_recover(outbox, incarnation);
     if (code)
