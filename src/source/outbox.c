@@ -60,6 +60,7 @@ struct outbox_reader {
     uint64_t epoch;      /* 0 if this is not the reader */
     struct instant renewed, vacuumed;
     uint64_t deleted;       /* rows since the last VACUUM */
+    bool is_long;           /* the last VACUUM left the table as long as it was */
     PGresult *next;         /* rows that were read and not taken; NULL if none were read */
     struct instant next_at; /* time of that answer */
     struct buffer ids, refused, problems;
@@ -230,7 +231,7 @@ static enum error_code outbox_renew(struct outbox_reader *outbox)
 
 static bool outbox_needs_vacuum(const struct outbox_reader *outbox)
 {
-    return outbox->deleted >= OUTBOX_VACUUM_ROWS &&
+    return (outbox->deleted >= OUTBOX_VACUUM_ROWS || (outbox->is_asleep && outbox->is_long)) &&
            instant_since_ns(outbox->vacuumed, instant_now()) / 1000000 >= OUTBOX_VACUUM_MS;
 }
 
@@ -424,14 +425,17 @@ static enum error_code outbox_read_batch(struct outbox_reader *outbox, size_t *r
 }
 
 /* Frees the space of deleted rows: the server itself looks once a minute, and the table would grow
- * until then. The owner of the table may; for others it has no effect. */
+ * until then. The owner of the table may; for others it has no effect. The table is made shorter
+ * only while the reader sleeps: VACUUM waits up to 5 s for a moment in which nobody writes. */
 static enum error_code outbox_vacuum(struct outbox_reader *outbox)
 {
     if (outbox->next || !outbox_needs_vacuum(outbox))
         return ERROR_NONE;
+    const char *sql = outbox->is_asleep ? "VACUUM (SKIP_LOCKED) tickwheel.outbox"
+                                        : "VACUUM (SKIP_LOCKED, TRUNCATE false) tickwheel.outbox";
     outbox->deleted = 0;
-    const enum error_code code =
-        outbox_ask(outbox, "VACUUM (SKIP_LOCKED) tickwheel.outbox", NULL, 0, NULL);
+    outbox->is_long = !outbox->is_asleep;
+    const enum error_code code = outbox_ask(outbox, sql, NULL, 0, NULL);
     outbox->vacuumed = instant_now();
     return code;
 }

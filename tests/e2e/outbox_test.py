@@ -170,6 +170,28 @@ class Outbox(OutboxCase):
         self.await_empty(self.server)
         self.assertEqual(len(self.timers(daemon)), 5)
 
+    def test_the_table_is_made_shorter_while_nobody_writes(self):
+        """Goal: VACUUM, which waits up to 5 s for a moment without writers if it is to make the table shorter, does so only while
+        the reader sleeps. Method: the lock that a writer has keeps the reader awake."""
+        self.server.look("ALTER TABLE tickwheel.outbox SET (autovacuum_enabled = false)")
+        writer = subprocess.Popen(["psql", "-XAtq", self.server.url()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        harness.started.append(writer)
+        writer.stdin.write("SELECT pg_advisory_lock_shared(1953065836, 0) IS NOT NULL;\n")
+        writer.stdin.flush()
+        self.assertEqual(writer.stdout.readline().strip(), "t")
+        self.start(self.server.url())
+        self.server.look("INSERT INTO tickwheel.outbox (op, body) SELECT 'schedule', '{\"after\": \"1h\", \"target\": \"queue:a\"}' "
+                         "FROM generate_series(1, 20000)")  # OUTBOX_VACUUM_ROWS
+        size = lambda: int(self.server.look("SELECT pg_relation_size('tickwheel.outbox')"))
+        harness.wait_until(lambda: int(self.server.look("SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'outbox'")) > 0,
+                           60, "VACUUM has run")
+        self.await_empty(self.server)
+        self.assertGreater(size(), 1 << 20)
+        writer.stdin.close()
+        writer.wait(20)
+        writer.stdout.close()
+        harness.wait_until(lambda: size() < 1 << 16, 60, "the table is short")
+
     @unittest.skipIf(postgres_servers.PgBouncer.missing(), postgres_servers.PgBouncer.missing())
     def test_a_pooler_may_be_between(self):
         with postgres_servers.PgBouncer(self.server) as pooler:
