@@ -125,9 +125,9 @@ def live(bench, batch, seconds):
 
 
 def steady(bench, rate, seconds):
-    """Four clients write transactions of one row at this rate."""
+    """Eight clients write transactions of one row at this rate."""
     before, cost, buckets, most, began = bench.rows(), Cost(bench), bench.buckets(), 0, time.monotonic()
-    writer = pgbench(bench, SCHEDULE, seconds, "-c", "4", "-R", str(rate))
+    writer = pgbench(bench, SCHEDULE, seconds, "-c", "8", "-R", str(rate))
     while writer.is_alive():
         writer.join(5)
         most = max(most, bench.kilobytes())
