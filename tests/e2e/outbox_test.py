@@ -374,6 +374,7 @@ class OutboxUnderKills(Crowd):
             else:
                 dice.choice(writers).kill()
         self.end_writers(writers)
+        print(f"{kills} kills, {self.committed()} rows committed", file=sys.stderr)
         return daemon
 
     # proves: outbox-once
