@@ -390,7 +390,7 @@ static enum error_code outbox_take(struct outbox_reader *outbox, const PGresult 
             source_observe(outbox->source,
                            postgres_result_u64(result, (int)i, OUTBOX_AGE_US) + took_us);
     if (!code && count < OUTBOX_FEW) /* rows that come meanwhile share the next batch */
-        outbox_wait(outbox, OUTBOX_POLL_MS_MIN, false);
+        source_wait(outbox->source, OUTBOX_POLL_MS_MIN, -1);
     if (code)
         error_set(error, code, "the rows of a batch: %s", error_title(code));
     else
