@@ -88,7 +88,7 @@ static void test_memory_crashes(void **state)
 
 /* ---- storages that follow a log ---- */
 
-enum { FOLLOWERS = 3, BODIES_MAX = 150 * MODEL_BATCHES_MAX };
+enum { FOLLOWERS = 3, BODIES_MAX = 400 * MODEL_BATCHES_MAX };
 
 struct model_log {
     struct {
