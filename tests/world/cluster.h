@@ -138,7 +138,7 @@ void cluster_note_misled(struct sim_cluster *cluster, struct peer *peer);
 bool cluster_is_misled_long(const struct sim_cluster *cluster, const struct peer *peer);
 
 /* Checks that readers of the log accept the claim of a node that owns the partition now. The claim
- * may be lost before its answer comes. */
+ * may be lost before its answer comes, or before the node continues after a stop. */
 void cluster_check_claim(const struct sim_cluster *cluster, const struct peer *peer);
 
 /* ---- cluster_deals.c ---- */
