@@ -1,8 +1,9 @@
 /*
  * storage_bench - what the embedded storage does in a second, beside what the disk can do at all.
  *
- *     storage_bench [timers [group [folder]]]        1,000,000 timers in groups of 10,000, under
- * /tmp
+ *     storage_bench [wheel] [timers [group [folder]]]
+ *                                  1,000,000 timers in groups of 10,000, under /tmp; on RocksDB,
+ *                                  or on the wheel
  *
  * Each timer has a payload of 100 bytes and is due in 30 to 90 minutes; each group is prepared and
  * applied, without a log. The floor is what a log adds at least: the same bytes, with a checksum
@@ -13,6 +14,7 @@
 #include "store/record.h"
 #include "store/rocksdb.h"
 #include "store/storage_writing.h"
+#include "store/wheel/diskwheel.h"
 #include "sys/clock.h"
 #include "sys/process.h"
 
@@ -31,6 +33,7 @@ enum { PARTITIONS = 4, PAYLOAD_BYTES = 100, FINDS = 200000, PAGE_ROWS = 4096 };
 
 struct bench {
     const char *folder;
+    bool is_wheel;
     struct storage *storage;
     size_t count, group;
     struct timer **timers; /* one group of them, used again and again */
@@ -48,6 +51,16 @@ static void die(const char *what, const char *why)
 static double seconds_since(struct instant begin)
 {
     return (double)instant_since_ns(begin, instant_now()) / 1e9;
+}
+
+/* What all threads have used. */
+static double process_seconds(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
 /* What this thread alone has used of a processor: steadier than the clock on a busy machine. */
@@ -166,7 +179,12 @@ static void bench_open_storage(struct bench *bench)
     struct error error;
     struct instant begin = instant_now();
 
-    if (rocksdb_storage_open(&options, &bench->storage, &error))
+    const struct diskwheel_options wheel = {.folder = bench->folder,
+                                            .partition_count = PARTITIONS,
+                                            .retain_ms = options.retain_ms,
+                                            .cluster = options.cluster};
+    if (bench->is_wheel ? diskwheel_storage_open(&wheel, &bench->storage, &error)
+                        : rocksdb_storage_open(&options, &bench->storage, &error))
         die("open", error.text);
     printf("%-44s %10.0f ms\n", "open", seconds_since(begin) * 1e3);
 }
@@ -174,7 +192,7 @@ static void bench_open_storage(struct bench *bench)
 static void insert(struct bench *bench)
 {
     struct storage_write *writes = calloc(bench->group, sizeof(*writes));
-    double seconds = 0, longest = 0, busy = 0;
+    double seconds = 0, longest = 0, busy = 0, all = -process_seconds();
 
     for (size_t done = 0; done < bench->count; done += bench->group) {
         for (size_t i = 0; i < bench->group; i++) {
@@ -196,6 +214,11 @@ static void insert(struct bench *bench)
     bench_report("insert, prepared and applied", bench->count, seconds);
     printf("%-44s %10.2f us\n", "  work of the writing thread, each",
            busy * 1e6 / (double)bench->count);
+    if (storage_flush(bench->storage, NULL))
+        die("flush", bench->folder);
+    all += process_seconds();
+    printf("%-44s %10.2f us\n", "  work of all threads with a flush, each",
+           all * 1e6 / (double)bench->count);
     printf("%-44s %10.1f ms\n", "  longest group", longest * 1e3);
     free(writes);
 }
@@ -316,13 +339,18 @@ int main(int count, char **arguments)
     char folder[] = "/tmp/tickwheel-bench-XXXXXX";
     struct bench bench = {.count = 1000000, .group = 10000, .random = random_seeded(1)};
 
+    if (count > 1 && strcmp(arguments[1], "wheel") == 0) {
+        bench.is_wheel = true;
+        arguments++;
+        count--;
+    }
     if (count > 1)
         bench.count = strtoull(arguments[1], NULL, 10);
     if (count > 2)
         bench.group = strtoull(arguments[2], NULL, 10);
     bench.folder = count > 3 ? arguments[3] : mkdtemp(folder);
     if (!bench.folder || bench.group < PARTITIONS || bench.count < bench.group)
-        die("use", "storage_bench [timers [group [folder]]]");
+        die("use", "storage_bench [wheel] [timers [group [folder]]]");
     bench.count -= bench.count % bench.group;
     make_timers(&bench);
     bench_open_storage(&bench);

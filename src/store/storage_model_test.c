@@ -4,6 +4,7 @@
  * compacted. */
 #include "store/rocksdb_store.h"
 #include "store/storage_model.h"
+#include "store/wheel/diskwheel_store.h"
 
 static void commit_next(struct model *model, struct storage *storage)
 {
@@ -181,9 +182,22 @@ static void assert_follows(struct storage *storage, const struct model_log *log)
     assert_true(place.next == log->count + 1 && place.seq == 123);
 }
 
-/* Everything out of the memtables, and through the compaction filters. */
+/* The backend on disk of the running test. */
+static enum testing_backend model_backend;
+
+static int model_set_up(void **state)
+{
+    model_backend = (enum testing_backend)(uintptr_t)*state;
+    return 0;
+}
+
+/* Everything out of memory, and through what rewrites files. */
 static void model_compact(struct storage *storage)
 {
+    if (model_backend == TESTING_WHEEL) {
+        assert_int_equal(storage_flush(storage, NULL), ERROR_NONE);
+        return;
+    }
     struct rocksdb_store *store = store_of(storage);
 
     testing_settle(storage);
@@ -191,7 +205,7 @@ static void model_compact(struct storage *storage)
         rocksdb_compact_range_cf(store->db, store->tables[i], NULL, 0, NULL, 0);
 }
 
-/* In memory, and one on RocksDB, which has no crash here: it is opened again, or compacted. */
+/* In memory, and one on disk, which is opened again, or compacted. The wheel also crashes. */
 struct follower {
     struct storage *storage;
     struct testing_folder folder; /* path empty: in memory */
@@ -203,7 +217,7 @@ static void follower_open(struct follower *follower)
 
     options.cluster = TESTING_CLUSTER;
     follower->storage =
-        *follower->folder.path ? testing_open(&options) : memory_storage_create(MODEL_PARTITIONS);
+        testing_open_backend(*follower->folder.path ? model_backend : TESTING_MEMORY, &options);
     assert_non_null(follower->storage);
     if (!*follower->folder.path)
         memory_storage_hold(follower->storage);
@@ -217,7 +231,10 @@ static void follower_crash(struct follower *follower, struct random *random)
     } else if (random_below(random, 2)) {
         model_compact(follower->storage);
     } else {
-        storage_close(follower->storage);
+        if (model_backend == TESTING_WHEEL && random_below(random, 2))
+            diskwheel_storage_crash(follower->storage);
+        else
+            storage_close(follower->storage);
         follower_open(follower);
     }
 }
@@ -374,7 +391,7 @@ static void test_exports(void **state)
     struct random random = random_seeded(seed ^ 1);
     struct model *model = calloc(1, sizeof(*model));
     struct model_log *log = calloc(1, sizeof(*log));
-    struct follower followers[4] = {{.storage = NULL}}; /* two on RocksDB, two in memory */
+    struct follower followers[4] = {{.storage = NULL}}; /* two on disk, two in memory */
 
     (void)state;
     assert_non_null(model);
@@ -493,7 +510,7 @@ static void test_copies(void **state)
     struct random random = random_seeded(seed ^ 1);
     struct model *model = calloc(1, sizeof(*model));
     struct model_log *log = calloc(1, sizeof(*log));
-    struct follower followers[4] = {{.storage = NULL}}; /* two on RocksDB, two in memory */
+    struct follower followers[4] = {{.storage = NULL}}; /* two on disk, two in memory */
 
     (void)state;
     assert_non_null(model);
@@ -534,7 +551,7 @@ static void test_copies(void **state)
     free(log);
 }
 
-static void test_rocksdb(void **state)
+static void test_on_disk(void **state)
 {
     uint64_t seed = testing_seed();
     struct random random = random_seeded(seed ^ 1);
@@ -546,7 +563,7 @@ static void test_rocksdb(void **state)
     testing_folder_make(&folder);
     struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
     options.cluster = TESTING_CLUSTER;
-    struct storage *storage = testing_open(&options);
+    struct storage *storage = testing_open_backend(model_backend, &options);
     model_init(model, seed);
     for (int i = 0; i < 250; i++) {
         commit_next(model, storage);
@@ -554,7 +571,7 @@ static void test_rocksdb(void **state)
             model_compact(storage);
         if (random_below(&random, 20) == 0) {
             storage_close(storage);
-            storage = testing_open(&options);
+            storage = testing_open_backend(model_backend, &options);
         }
         if (i % 5 == 0)
             model_assert_equal(model, storage, &random);
@@ -566,12 +583,18 @@ static void test_rocksdb(void **state)
     testing_folder_remove(&folder);
 }
 
+#define ON(test, name, backend)                                                     \
+    {                                                                               \
+#test " (" name ")", test, model_set_up, NULL, (void *)(uintptr_t)(backend) \
+    }
+#define ON_DISK(test) ON(test, "rocksdb", TESTING_ROCKSDB), ON(test, "wheel", TESTING_WHEEL)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),    cmocka_unit_test(test_memory_crashes),
-        cmocka_unit_test(test_followers), cmocka_unit_test(test_exports),
-        cmocka_unit_test(test_copies),    cmocka_unit_test(test_rocksdb),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_memory_crashes),
+        ON_DISK(test_followers),       ON_DISK(test_exports),
+        ON_DISK(test_copies),          ON_DISK(test_on_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,28 +2,28 @@
  * test starts with an empty storage. What random commits do is in storage_model_test.c. */
 #include "store/rocksdb_store.h"
 #include "store/storage_testing.h"
+#include "store/wheel/diskwheel_store.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 
 enum { PARTITIONS = 3 };
 
 struct storage_fixture {
-    bool is_rocksdb;
+    enum testing_backend backend;
     struct testing_folder folder;
     struct storage *storage;
 };
 
 static const struct storage_meta no_meta;
 
-/* ---- the two backends ---- */
+/* ---- the backends ---- */
 
 static void storage_open_storage(struct storage_fixture *fixture)
 {
     struct rocksdb_options options = testing_options(&fixture->folder, PARTITIONS);
 
     options.cluster = TESTING_CLUSTER;
-    fixture->storage =
-        fixture->is_rocksdb ? testing_open(&options) : memory_storage_create(PARTITIONS);
+    fixture->storage = testing_open_backend(fixture->backend, &options);
     assert_non_null(fixture->storage);
 }
 
@@ -32,8 +32,8 @@ static int storage_set_up(void **state)
     struct storage_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
-    fixture->is_rocksdb = *state != NULL;
-    if (fixture->is_rocksdb)
+    fixture->backend = (enum testing_backend)(uintptr_t)*state;
+    if (fixture->backend != TESTING_MEMORY)
         testing_folder_make(&fixture->folder);
     storage_open_storage(fixture);
     for (uint16_t p = 0; p < PARTITIONS; p++) /* they follow a log */
@@ -48,10 +48,10 @@ static int storage_tear_down(void **state)
 {
     struct storage_fixture *fixture = *state;
 
-    if (!fixture->is_rocksdb)
+    if (fixture->backend == TESTING_MEMORY)
         memory_storage_check(fixture->storage);
     storage_close(fixture->storage);
-    if (fixture->is_rocksdb)
+    if (fixture->backend != TESTING_MEMORY)
         testing_folder_remove(&fixture->folder);
     free(fixture);
     return 0;
@@ -60,22 +60,38 @@ static int storage_tear_down(void **state)
 /* Closes the storage and opens it again. All that it had must be there. */
 static void storage_reopen(struct storage_fixture *fixture)
 {
-    if (!fixture->is_rocksdb)
+    if (fixture->backend == TESTING_MEMORY)
         return;
     storage_close(fixture->storage);
     storage_open_storage(fixture);
 }
 
+/* The row is in memory: a damaged file is another test's. */
+static void damage_wheel(struct storage_fixture *fixture, const struct timer_id *id, uint64_t at_ms)
+{
+    struct diskwheel_store *store = diskwheel_store_of(fixture->storage);
+    const struct record_key key =
+        record_row_key(id->partition, (struct storage_position){{at_ms}, id->serial});
+    const struct diskwheel_entry *entry =
+        diskwheel_layer_find(&store->active->layer, DISKWHEEL_TIMERS, key);
+
+    assert_non_null(entry);
+    ((struct diskwheel_entry *)(uintptr_t)entry)->value[entry->size / 2] ^= 1;
+}
+
 /* Flips one bit in the stored row at `at_ms`. */
 static void damage(struct storage_fixture *fixture, const struct timer_id *id, uint64_t at_ms)
 {
-    struct rocksdb_store *store = store_of(fixture->storage);
-
     testing_settle(fixture->storage);
-    if (!fixture->is_rocksdb) {
+    if (fixture->backend == TESTING_MEMORY) {
         assert_true(memory_storage_damage(fixture->storage, id));
         return;
     }
+    if (fixture->backend == TESTING_WHEEL) {
+        damage_wheel(fixture, id, at_ms);
+        return;
+    }
+    struct rocksdb_store *store = store_of(fixture->storage);
     struct store_key key = store_row_key(
         record_row_key(id->partition, (struct storage_position){{at_ms}, id->serial}));
     char *text = NULL;
@@ -190,7 +206,7 @@ static void test_move(void **state)
         was_at_ms = stops[i];
         testing_assert_found(fixture->storage, timer, stops[i]);
         ASSERT_SERIALS(fixture, 0, ALL, 7);
-        if (!fixture->is_rocksdb)
+        if (fixture->backend == TESTING_MEMORY)
             memory_storage_check(fixture->storage);
         storage_reopen(fixture);
         testing_assert_found(fixture->storage, timer, stops[i]);
@@ -798,8 +814,9 @@ static void test_stats(void **state)
     assert_int_equal(stats.corrupt_records, 0);
     assert_true(stats.memory_bytes > 0 && stats.memory_bytes < 64 << 20);
     assert_true(stats.disk_free_bytes > 0);
-    assert_true(fixture->is_rocksdb ? stats.disk_bytes > 0 && stats.disk_bytes < 64 << 20
-                                    : stats.disk_free_bytes == UINT64_MAX);
+    assert_true(stats.disk_bytes < 64 << 20);
+    assert_true(fixture->backend != TESTING_ROCKSDB || stats.disk_bytes > 0);
+    assert_true((fixture->backend == TESTING_MEMORY) == (stats.disk_free_bytes == UINT64_MAX));
 }
 
 /* storage_tend takes the space that is held back. Reading the statistics takes none. */
@@ -809,7 +826,7 @@ static void test_tend(void **state)
     struct storage_stats stats;
     char path[300];
 
-    if (!fixture->is_rocksdb) {
+    if (fixture->backend != TESTING_ROCKSDB) {
         storage_tend(fixture->storage);
         return;
     }
@@ -820,37 +837,39 @@ static void test_tend(void **state)
     assert_int_equal(files_look_for(path), FILES_THERE);
 }
 
-#define BOTH(test)                                                             \
-    {#test " (memory)", test, storage_set_up, storage_tear_down, NULL},        \
-    {                                                                          \
-#test " (rocksdb)", test, storage_set_up, storage_tear_down, (void *)1 \
+#define ON(test, name, backend)                                                                    \
+    {                                                                                              \
+#test " (" name ")", test, storage_set_up, storage_tear_down, (void *)(uintptr_t)(backend) \
     }
+#define EACH(test)                                                            \
+    ON(test, "memory", TESTING_MEMORY), ON(test, "rocksdb", TESTING_ROCKSDB), \
+        ON(test, "wheel", TESTING_WHEEL)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_empty),
-        BOTH(test_create_and_replace),
-        BOTH(test_move),
-        BOTH(test_end),
-        BOTH(test_create_elsewhere),
-        BOTH(test_scan_pages),
-        BOTH(test_scan_range),
-        BOTH(test_scan_bytes),
-        BOTH(test_scan_of_a_tenant),
-        BOTH(test_scan_with_a_filter),
-        BOTH(test_partitions),
-        BOTH(test_redriven),
-        BOTH(test_meta),
-        BOTH(test_trim),
-        BOTH(test_trim_within_commit),
-        BOTH(test_damage_scanned),
-        BOTH(test_damage_found),
-        BOTH(test_damage_of_state),
-        BOTH(test_stats),
-        BOTH(test_tend),
-        BOTH(test_stored_holds),
-        BOTH(test_stored_ledger),
+        EACH(test_empty),
+        EACH(test_create_and_replace),
+        EACH(test_move),
+        EACH(test_end),
+        EACH(test_create_elsewhere),
+        EACH(test_scan_pages),
+        EACH(test_scan_range),
+        EACH(test_scan_bytes),
+        EACH(test_scan_of_a_tenant),
+        EACH(test_scan_with_a_filter),
+        EACH(test_partitions),
+        EACH(test_redriven),
+        EACH(test_meta),
+        EACH(test_trim),
+        EACH(test_trim_within_commit),
+        EACH(test_damage_scanned),
+        EACH(test_damage_found),
+        EACH(test_damage_of_state),
+        EACH(test_stats),
+        EACH(test_tend),
+        EACH(test_stored_holds),
+        EACH(test_stored_ledger),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

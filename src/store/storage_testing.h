@@ -8,6 +8,7 @@
 #include "store/memory.h"
 #include "store/rocksdb.h"
 #include "store/storage_writing.h"
+#include "store/wheel/diskwheel.h"
 #include "timer/timer_testing.h"
 
 #include <setjmp.h>
@@ -66,6 +67,9 @@ static inline struct rocksdb_options testing_options(const struct testing_folder
     };
 }
 
+/* The backend of a test that runs on each. */
+enum testing_backend { TESTING_MEMORY, TESTING_ROCKSDB, TESTING_WHEEL };
+
 static inline struct storage *testing_open(const struct rocksdb_options *options)
 {
     struct storage *storage = NULL;
@@ -74,6 +78,31 @@ static inline struct storage *testing_open(const struct rocksdb_options *options
     if (rocksdb_storage_open(options, &storage, &error))
         fail_msg("%s", error.text);
     return storage;
+}
+
+static inline struct storage *testing_open_wheel(const struct rocksdb_options *options)
+{
+    const struct diskwheel_options wheel = {.folder = options->folder,
+                                            .partition_count = options->partition_count,
+                                            .cluster = options->cluster,
+                                            .retain_ms = options->retain_ms,
+                                            .memory_bytes =
+                                                300 << 10, /* a stage has 256 KiB at least */
+                                            .runs_max = 8};
+    struct storage *storage = NULL;
+    struct error error;
+
+    if (diskwheel_storage_open(&wheel, &storage, &error))
+        fail_msg("%s", error.text);
+    return storage;
+}
+
+static inline struct storage *testing_open_backend(enum testing_backend backend,
+                                                   const struct rocksdb_options *options)
+{
+    if (backend == TESTING_MEMORY)
+        return memory_storage_create(options->partition_count);
+    return backend == TESTING_ROCKSDB ? testing_open(options) : testing_open_wheel(options);
 }
 
 /* The tables hold what was written: for tests that look past the storage. */

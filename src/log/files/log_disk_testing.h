@@ -26,7 +26,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DISK_SECTOR = 512, DISK_FILES = 64, DISK_SECTORS = 128, DISK_CHANGES = 256 };
+enum { DISK_SECTOR = 512, DISK_FILES = 64, DISK_CHANGES = 256 };
+
+#ifndef DISK_SECTORS
+#define DISK_SECTORS 128 /* of a file at most */
+#endif
 
 struct disk_sector {
     char live[DISK_SECTOR], safe[DISK_SECTOR];

@@ -1,0 +1,72 @@
+/*
+ * diskwheel_block.h - the blocks of a run: records of one table in order of their keys.
+ *
+ * Block      size of the records 4, size as stored 4, number of records 2, table 1, 1 if they are
+ *            compressed by LZ4, else 0; checksum of the run's number (8), the block's position in
+ *            it (8), the 12 bytes and what is stored 4; what is stored
+ * Record     upper half of its key, as the difference to the record before; its lower half, as the
+ *            difference if the upper ones are equal; size of its value; value. The numbers are
+ *            groups of seven bits (varint.h)
+ *
+ * Sizes are in bytes, numbers little-endian, checksums CRC-32C: a block that turns up at another
+ * place is as damaged as one with a flipped bit.
+ *
+ * Errors     ERROR_CORRUPT: the bytes are not what an encoder makes.
+ * Threads    No state: any.
+ */
+#ifndef TICKWHEEL_STORE_WHEEL_DISKWHEEL_BLOCK_H
+#define TICKWHEEL_STORE_WHEEL_DISKWHEEL_BLOCK_H
+
+#include "store/wheel/diskwheel_layer.h"
+
+enum {
+    DISKWHEEL_BLOCK_HEAD = 16,
+    DISKWHEEL_BLOCK_SIZE = 8 * 1024,        /* a block ends with the record that reaches it */
+    DISKWHEEL_BLOCK_MAX = 64 * 1024 * 1024, /* of a block with one large record */
+    DISKWHEEL_BLOCK_RECORDS_MAX = 4096,
+};
+
+/* Where a block is: it is a part of the checksum. */
+struct diskwheel_block_place {
+    uint64_t run, offset;
+};
+
+/* Collects the records of a block. All zero at first. */
+struct diskwheel_block_builder {
+    struct buffer raw;
+    struct record_key first, last;
+    unsigned count;
+};
+
+void diskwheel_block_add(struct diskwheel_block_builder *builder, struct record_key key,
+                         struct bytes value);
+
+static inline bool diskwheel_block_is_full(const struct diskwheel_block_builder *builder)
+{
+    return builder->raw.size >= DISKWHEEL_BLOCK_SIZE ||
+           builder->count == DISKWHEEL_BLOCK_RECORDS_MAX;
+}
+
+/* Appends the block, and empties the builder. Returns the size of what it appended; 0 if out of
+ * memory. */
+size_t diskwheel_block_end(struct diskwheel_block_builder *builder, enum diskwheel_table table,
+                           struct diskwheel_block_place place, struct buffer *to);
+
+/* Walks the records of a block. */
+struct diskwheel_block {
+    struct bytes rest;
+    struct record_key key; /* of the last record */
+    unsigned left;         /* records that follow */
+    bool is_begun;
+};
+
+/* Checks a stored block, and puts its records into `raw`, to which the walk refers. */
+enum error_code diskwheel_block_open(struct bytes stored, enum diskwheel_table table,
+                                     struct diskwheel_block_place place, struct buffer *raw,
+                                     struct diskwheel_block *ret_block);
+
+/* Returns ERROR_NOT_FOUND at the end. */
+enum error_code diskwheel_block_next(struct diskwheel_block *block, struct record_key *ret_key,
+                                     struct bytes *ret_value);
+
+#endif

@@ -1,0 +1,408 @@
+/* diskwheel_run.c - opens a run, finds and walks its records; see diskwheel_run.h. */
+#include "store/wheel/diskwheel_run.h"
+
+#include "base/checksum.h"
+#include "store/varint.h"
+#include "store/wheel/diskwheel_run_private.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the index ---- */
+
+static bool diskwheel_run_read_table(struct bytes *index, struct diskwheel_run_table *table,
+                                     uint64_t *offset, uint64_t index_at)
+{
+    struct diskwheel_run_block block = {.offset = *offset};
+    uint64_t blocks, records, high, low, size, count, ordinal = 0;
+
+    if (!varint_next(index, &blocks) || !varint_next(index, &records) || blocks > index->size / 4 ||
+        records > UINT32_MAX)
+        return false;
+    table->blocks = malloc((blocks + 1) * sizeof(*table->blocks));
+    table->marks = calloc(records / 64 + 1, sizeof(*table->marks));
+    table->damaged = calloc(blocks / 64 + 1, sizeof(*table->damaged));
+    if (!table->blocks || !table->marks || !table->damaged)
+        return false;
+    for (uint64_t i = 0; i < blocks; i++) {
+        if (!varint_next(index, &high) || !varint_next(index, &low) || !varint_next(index, &size) ||
+            !varint_next(index, &count) || !count || count > DISKWHEEL_BLOCK_RECORDS_MAX ||
+            size <= DISKWHEEL_BLOCK_HEAD || size > index_at - block.offset)
+            return false;
+        block.first = (struct record_key){block.first.high + high, low};
+        block.size = (uint32_t)size;
+        block.ordinal = (uint32_t)ordinal;
+        table->blocks[i] = block;
+        block.offset += size;
+        ordinal += count;
+        if (ordinal > records)
+            return false;
+    }
+    table->block_count = (uint32_t)blocks;
+    table->record_count = (uint32_t)records;
+    *offset = block.offset;
+    return varint_next(index, &table->last.high) && varint_next(index, &table->last.low) &&
+           ordinal == records;
+}
+
+static bool diskwheel_run_read_slices(struct bytes *index, struct diskwheel_run *run)
+{
+    uint64_t count, partition, rows;
+
+    if (!varint_next(index, &count) || count > UINT16_MAX + 1)
+        return false;
+    run->slices = calloc(count + 1, sizeof(*run->slices));
+    if (!run->slices)
+        return false;
+    for (; run->slice_count < count; run->slice_count++) {
+        struct diskwheel_run_slice *slice = &run->slices[run->slice_count];
+
+        if (!varint_next(index, &partition) || partition >= run->partition_count ||
+            !varint_next(index, &rows) || rows > UINT32_MAX ||
+            !varint_next(index, &slice->at_min) || !varint_next(index, &slice->serial_min) ||
+            !varint_next(index, &slice->serial_max) ||
+            (run->slice_count && partition <= slice[-1].partition))
+            return false;
+        slice->partition = (uint16_t)partition;
+        slice->rows = (uint32_t)rows;
+    }
+    return true;
+}
+
+static bool diskwheel_run_read_filter(struct bytes *index, struct diskwheel_run_table *table)
+{
+    uint64_t size;
+
+    if (!varint_next(index, &size) || size > index->size)
+        return false;
+    if (!size)
+        return true;
+    table->filter = malloc(size);
+    if (!table->filter)
+        return false;
+    memcpy(table->filter, index->data, size);
+    table->filter_bytes = size;
+    *index = (struct bytes){index->data + size, index->size - size};
+    return true;
+}
+
+static bool diskwheel_run_read_index(struct diskwheel_run *run, struct bytes index,
+                                     uint64_t index_at)
+{
+    uint64_t offset = 0;
+
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++)
+        if (!diskwheel_run_read_table(&index, &run->tables[i], &offset, index_at))
+            return false;
+    if (offset != index_at || !diskwheel_run_read_slices(&index, run))
+        return false;
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++)
+        if (!diskwheel_run_read_filter(&index, &run->tables[i]))
+            return false;
+    return !index.size;
+}
+
+/* Reads exactly this part of the file. */
+static enum error_code diskwheel_run_read(const struct diskwheel_run *run, uint64_t at, size_t size,
+                                          struct buffer *to, struct error *ret_error)
+{
+    size_t got = 0;
+
+    buffer_clear(to);
+    char *data = buffer_reserve(to, size);
+    if (!data)
+        return error_set(ret_error, ERROR_NO_MEMORY, "%s", run->path);
+    const int failed = run->disk->read(run->disk, run->file, at, data, size, &got);
+    if (failed)
+        return disk_failed(failed, "read", run->path, ret_error);
+    if (got != size)
+        return error_set(ret_error, ERROR_CORRUPT, "%s ends at %" PRIu64, run->path, at + got);
+    to->size = size;
+    return ERROR_NONE;
+}
+
+static enum error_code diskwheel_run_load(struct diskwheel_run *run, struct error *ret_error)
+{
+    struct buffer foot, index;
+    enum error_code code;
+
+    if (run->bytes < DISKWHEEL_RUN_FOOT)
+        return error_set(ret_error, ERROR_CORRUPT, "%s has %" PRIu64 " bytes", run->path,
+                         run->bytes);
+    buffer_init(&foot);
+    buffer_init(&index);
+    const uint64_t foot_at = run->bytes - DISKWHEEL_RUN_FOOT;
+    code = diskwheel_run_read(run, foot_at, DISKWHEEL_RUN_FOOT, &foot, ret_error);
+    if (!code && (memcmp(foot.data, DISKWHEEL_RUN_MAGIC, 8) != 0 ||
+                  get_le(foot.data + 8, 4) != DISKWHEEL_RUN_VERSION ||
+                  get_le(foot.data + 16, 8) != run->number || get_le(foot.data + 24, 8) > foot_at ||
+                  get_le(foot.data + 36, 4) != checksum_crc32c(0, foot.data, 36)))
+        code = error_set(ret_error, ERROR_CORRUPT, "the end of %s is damaged", run->path);
+    if (!code) {
+        const uint64_t index_at = get_le(foot.data + 24, 8);
+
+        code = diskwheel_run_read(run, index_at, foot_at - index_at, &index, ret_error);
+        if (!code && (get_le(foot.data + 32, 4) != checksum_crc32c(0, index.data, index.size) ||
+                      !diskwheel_run_read_index(run, buffer_bytes(&index), index_at)))
+            code = error_set(ret_error, ERROR_CORRUPT, "the index of %s is damaged", run->path);
+    }
+    buffer_deinit(&index);
+    buffer_deinit(&foot);
+    return code;
+}
+
+enum error_code diskwheel_run_open(const struct disk_calls *disk, const char *folder,
+                                   uint64_t number, uint16_t partition_count,
+                                   struct diskwheel_run **ret_run, struct error *ret_error)
+{
+    const size_t size = strlen(folder) + 1 + DISKWHEEL_RUN_NAME_SIZE;
+    struct diskwheel_run *run = calloc(1, sizeof(*run) + size);
+    char name[DISKWHEEL_RUN_NAME_SIZE];
+
+    if (!run)
+        return error_set(ret_error, ERROR_NO_MEMORY, "run");
+    diskwheel_run_name(number, name);
+    snprintf(run->path, size, "%s/%s", folder, name);
+    run->disk = disk;
+    run->number = number;
+    run->partition_count = partition_count;
+    run->file = -1;
+    atomic_init(&run->references, 1);
+    run->cuts = calloc(partition_count, sizeof(*run->cuts));
+    run->kept_cuts = calloc(partition_count, sizeof(*run->kept_cuts));
+    enum error_code code = run->cuts && run->kept_cuts
+                               ? ERROR_NONE
+                               : error_set(ret_error, ERROR_NO_MEMORY, "%s", run->path);
+    int failed = code ? 0 : disk->open(disk, run->path, DISK_READ, &run->file);
+    if (failed)
+        run->file = -1;
+    else if (!code)
+        failed = disk->size(disk, run->file, &run->bytes);
+    if (failed)
+        code = disk_failed(failed, "open", run->path, ret_error);
+    if (!code)
+        code = diskwheel_run_load(run, ret_error);
+    if (code) {
+        diskwheel_run_release(run);
+        return code;
+    }
+    *ret_run = run;
+    return ERROR_NONE;
+}
+
+void diskwheel_run_release(struct diskwheel_run *run)
+{
+    if (!run || atomic_fetch_sub(&run->references, 1) != 1)
+        return;
+    if (run->file >= 0)
+        run->disk->close(run->disk, run->file);
+    if (atomic_load(&run->is_over))
+        run->disk->remove(run->disk, run->path);
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
+        free(run->tables[i].blocks);
+        free(run->tables[i].filter);
+        free((void *)(uintptr_t)run->tables[i].marks);
+        free((void *)(uintptr_t)run->tables[i].damaged);
+    }
+    free(run->slices);
+    free((void *)(uintptr_t)run->cuts);
+    free((void *)(uintptr_t)run->kept_cuts);
+    free(run);
+}
+
+void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, uint32_t ordinal)
+{
+    struct diskwheel_run_table *of = &run->tables[table];
+    const uint64_t bit = UINT64_C(1) << ordinal % 64;
+
+    assert(ordinal < of->record_count);
+    if (!(atomic_fetch_or(&of->marks[ordinal / 64], bit) & bit))
+        atomic_fetch_add(&of->marked_count, 1);
+}
+
+static bool diskwheel_run_filter_has(const struct diskwheel_run_table *table, uint64_t hash)
+{
+    if (!table->filter_bytes)
+        return false;
+    for (unsigned probe = 0; probe < DISKWHEEL_FILTER_PROBES; probe++) {
+        const uint64_t bit = diskwheel_run_probe(hash, probe, table->filter_bytes);
+
+        if (!(table->filter[bit / 8] >> bit % 8 & 1))
+            return false;
+    }
+    return true;
+}
+
+const struct diskwheel_run_slice *diskwheel_run_find_slice(const struct diskwheel_run *run,
+                                                           uint64_t partition)
+{
+    size_t low = 0, high = run->slice_count;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (run->slices[middle].partition < partition)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < run->slice_count && run->slices[low].partition == partition ? &run->slices[low]
+                                                                             : NULL;
+}
+
+/* True if the run has new rows of the partition with serials around this one. */
+static bool diskwheel_run_has_serial(const struct diskwheel_run *run, struct record_key key)
+{
+    const struct diskwheel_run_slice *slice = diskwheel_run_find_slice(run, key.high >> 48);
+
+    return slice && slice->serial_min <= key.low && key.low <= slice->serial_max;
+}
+
+bool diskwheel_run_may_have(const struct diskwheel_run *run, enum diskwheel_table table,
+                            struct record_key key)
+{
+    const struct diskwheel_run_table *of = &run->tables[table];
+
+    if (!of->block_count || record_key_before(of->last, key))
+        return false;
+    if (table != DISKWHEEL_NAMES && record_key_before(key, of->blocks[0].first))
+        return false;
+    return (table == DISKWHEEL_TIMERS && diskwheel_run_has_serial(run, key)) ||
+           diskwheel_run_filter_has(of, diskwheel_run_hash(table, key));
+}
+
+/* ---- walking ---- */
+
+/* Returns the number of the block in which `key` is, if it is in the table. */
+static uint32_t diskwheel_run_block_of(const struct diskwheel_run_table *table,
+                                       struct record_key key)
+{
+    uint32_t low = 0, high = table->block_count;
+
+    while (low < high) { /* the first block that begins behind the key */
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (record_key_before(key, table->blocks[middle].first))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low ? low - 1 : 0;
+}
+
+uint32_t diskwheel_run_rows_before(const struct diskwheel_run_table *table, struct record_key key)
+{
+    if (!table->block_count)
+        return 0;
+    return record_key_before(table->last, key)
+               ? table->record_count
+               : table->blocks[diskwheel_run_block_of(table, key)].ordinal;
+}
+
+void diskwheel_cursor_seek(struct diskwheel_cursor *cursor, struct diskwheel_run *run,
+                           enum diskwheel_table table, struct record_key from)
+{
+    cursor->run = run;
+    cursor->table = table;
+    cursor->from = from;
+    cursor->next_block = diskwheel_run_block_of(&run->tables[table], from);
+    cursor->block = (struct diskwheel_block){0};
+    if (record_key_before(run->tables[table].last, from))
+        cursor->next_block = run->tables[table].block_count;
+}
+
+bool diskwheel_cursor_bound(const struct diskwheel_cursor *cursor, struct record_key *ret_key)
+{
+    const struct diskwheel_run_table *table = &cursor->run->tables[cursor->table];
+
+    if (cursor->block.left) {
+        *ret_key = record_key_after(cursor->block.key);
+        return true;
+    }
+    if (cursor->next_block == table->block_count)
+        return false;
+    *ret_key = table->blocks[cursor->next_block].first;
+    if (record_key_before(*ret_key, cursor->from))
+        *ret_key = cursor->from;
+    return true;
+}
+
+/* Counts the damage of a block once. */
+static void diskwheel_cursor_note_damage(const struct diskwheel_cursor *cursor, uint32_t records)
+{
+    struct diskwheel_run *run = cursor->run;
+    const uint32_t block = cursor->next_block - 1;
+    const uint64_t bit = UINT64_C(1) << block % 64;
+
+    if (atomic_fetch_or(&run->tables[cursor->table].damaged[block / 64], bit) & bit)
+        return;
+    atomic_fetch_add(&run->damaged_blocks, 1);
+    atomic_fetch_add(&run->damaged_records, records);
+}
+
+static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *cursor,
+                                                   struct error *ret_error)
+{
+    struct diskwheel_run *run = cursor->run;
+    const struct diskwheel_run_table *table = &run->tables[cursor->table];
+    const struct diskwheel_run_block *block = &table->blocks[cursor->next_block++];
+
+    cursor->block = (struct diskwheel_block){0};
+    cursor->ordinal = block->ordinal - 1;
+    const uint32_t end = cursor->next_block < table->block_count
+                             ? table->blocks[cursor->next_block].ordinal
+                             : table->record_count;
+    enum error_code code =
+        diskwheel_run_read(run, block->offset, block->size, &cursor->stored, ret_error);
+    if (code == ERROR_CORRUPT)
+        diskwheel_cursor_note_damage(cursor, end - block->ordinal);
+    if (code)
+        return code;
+    code = diskwheel_block_open(buffer_bytes(&cursor->stored), cursor->table,
+                                (struct diskwheel_block_place){run->number, block->offset},
+                                &cursor->raw, &cursor->block);
+    if (!code && cursor->block.left != end - block->ordinal)
+        code = ERROR_CORRUPT;
+    if (!code)
+        return ERROR_NONE;
+    cursor->block = (struct diskwheel_block){0};
+    if (code == ERROR_CORRUPT)
+        diskwheel_cursor_note_damage(cursor, end - block->ordinal);
+    return error_set(ret_error, code, "the block of %s at %" PRIu64 " is damaged", run->path,
+                     block->offset);
+}
+
+enum error_code diskwheel_cursor_next(struct diskwheel_cursor *cursor, struct record_key *ret_key,
+                                      struct bytes *ret_value, struct error *ret_error)
+{
+    const struct diskwheel_run_table *table = &cursor->run->tables[cursor->table];
+
+    for (;;) {
+        enum error_code code = diskwheel_block_next(&cursor->block, ret_key, ret_value);
+
+        if (code == ERROR_NOT_FOUND) {
+            if (cursor->next_block == table->block_count)
+                return ERROR_NOT_FOUND;
+            if ((code = diskwheel_cursor_open_block(cursor, ret_error)))
+                return code;
+            continue;
+        }
+        if (code) {
+            cursor->block = (struct diskwheel_block){0};
+            diskwheel_cursor_note_damage(cursor, 1);
+            return error_set(ret_error, code, "a block of %s is damaged", cursor->run->path);
+        }
+        cursor->ordinal++;
+        if (!record_key_before(*ret_key, cursor->from) &&
+            !diskwheel_run_is_marked(cursor->run, cursor->table, cursor->ordinal))
+            return ERROR_NONE;
+    }
+}
+
+void diskwheel_cursor_deinit(struct diskwheel_cursor *cursor)
+{
+    buffer_deinit(&cursor->stored);
+    buffer_deinit(&cursor->raw);
+}

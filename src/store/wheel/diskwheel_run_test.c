@@ -1,0 +1,205 @@
+/* Goal: a run gives back what was written, and nothing else whatever happened to its bytes. Method:
+ * random records against arrays; then each byte of a small run is changed in turn. */
+#include "log/files/log_disk_testing.h"
+#include "store/storage_testing.h"
+#include "store/wheel/diskwheel_run.h"
+
+enum { RECORDS = 3000, VALUE_MAX = 300, RUN = 7, PARTITIONS = 5, RUN_FILE_MAX = 64 * 1024 };
+
+struct run_record {
+    struct record_key key;
+    bool is_new;
+    char value[VALUE_MAX];
+    size_t size;
+};
+
+struct run_fixture {
+    struct testing_folder folder;
+    struct run_record records[DISKWHEEL_TABLES][RECORDS];
+    size_t counts[DISKWHEEL_TABLES];
+};
+
+static void run_make_records(struct run_fixture *fixture, struct random *random, size_t most)
+{
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
+        struct record_key key = {0, 0};
+
+        fixture->counts[table] = (size_t)random_below(random, most);
+        for (size_t i = 0; i < fixture->counts[table]; i++) {
+            struct run_record *record = &fixture->records[table][i];
+            const uint64_t partition = i * PARTITIONS / fixture->counts[table];
+
+            if (random_below(random, 3) == 0)
+                key.high += random_below(random, 5000);
+            if (table == DISKWHEEL_TIMERS && key.high >> 48 != partition)
+                key = (struct record_key){partition << 48 | 1, 0};
+            if (table == DISKWHEEL_MOVED)
+                key.high = partition;
+            key.low += 1 + random_below(random, 100);
+            record->key = key;
+            record->is_new = random_below(random, 2);
+            record->size = 1 + (size_t)random_below(random, VALUE_MAX);
+            for (size_t k = 0; k < record->size; k++)
+                record->value[k] = (char)random_below(random, i % 2 ? 4 : 256);
+        }
+    }
+}
+
+static void run_write(const struct disk_calls *disk, const char *folder,
+                      const struct run_fixture *fixture)
+{
+    struct diskwheel_writer *writer;
+
+    assert_int_equal(diskwheel_writer_open(disk, folder, RUN, &writer, NULL), ERROR_NONE);
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++)
+        for (size_t i = 0; i < fixture->counts[table]; i++) {
+            const struct run_record *record = &fixture->records[table][i];
+
+            diskwheel_writer_add(writer, table, record->key, record->is_new,
+                                 (struct bytes){record->value, record->size});
+        }
+    assert_int_equal(diskwheel_writer_end(writer, NULL), ERROR_NONE);
+}
+
+/* Walks from a random record on, and marks some. */
+static void run_assert_walk(struct run_fixture *fixture, struct diskwheel_run *run,
+                            enum diskwheel_table table, struct random *random)
+{
+    const size_t count = fixture->counts[table];
+    struct diskwheel_cursor cursor = {.run = NULL};
+    size_t at = (size_t)random_below(random, count + 1);
+    struct record_key key =
+        at < count ? fixture->records[table][at].key : (struct record_key){UINT64_MAX, 0};
+    struct bytes value;
+
+    if (at < count && at > 0 && random_below(random, 2))
+        key = record_key_after(fixture->records[table][at - 1].key);
+    diskwheel_cursor_seek(&cursor, run, table, key);
+    for (; at < count; at++) {
+        const struct run_record *record = &fixture->records[table][at];
+
+        if (diskwheel_run_is_marked(run, table, (uint32_t)at))
+            continue;
+        assert_int_equal(diskwheel_cursor_next(&cursor, &key, &value, NULL), ERROR_NONE);
+        assert_true(record_key_equal(key, record->key));
+        assert_true(bytes_equal(value, (struct bytes){record->value, record->size}));
+        assert_int_equal(cursor.ordinal, at);
+    }
+    assert_int_equal(diskwheel_cursor_next(&cursor, &key, &value, NULL), ERROR_NOT_FOUND);
+    diskwheel_cursor_deinit(&cursor);
+    if (count)
+        diskwheel_run_mark(run, table, (uint32_t)random_below(random, count));
+}
+
+static void test_what_was_written(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct run_fixture *fixture = calloc(1, sizeof(*fixture));
+
+    (void)state;
+    assert_non_null(fixture);
+    testing_folder_make(&fixture->folder);
+    for (int turn = 0; turn < 6; turn++) {
+        struct diskwheel_run *run;
+        size_t absent = 0;
+
+        run_make_records(fixture, &random, turn == 0 ? 1 : RECORDS);
+        run_write(disk_system(), fixture->folder.path, fixture);
+        assert_int_equal(
+            diskwheel_run_open(disk_system(), fixture->folder.path, RUN, PARTITIONS, &run, NULL),
+            ERROR_NONE);
+        for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
+            for (size_t i = 0; i < fixture->counts[table]; i++)
+                assert_true(diskwheel_run_may_have(run, table, fixture->records[table][i].key));
+            for (int i = 0; i < 50; i++)
+                run_assert_walk(fixture, run, table, &random);
+        }
+        for (uint64_t i = 0; i < 1000 && fixture->counts[DISKWHEEL_MOVED] > 100; i++)
+            absent += diskwheel_run_may_have(run, DISKWHEEL_MOVED,
+                                             (struct record_key){2, UINT64_C(1) << 40 | i});
+        assert_true(absent < 40); /* of 1000; 10 bits a record promise 9 */
+        assert_int_equal(run->tables[DISKWHEEL_TIMERS].marked_count > 0,
+                         fixture->counts[DISKWHEEL_TIMERS] > 0);
+        diskwheel_run_release(run);
+    }
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+}
+
+/* Reads all, and fails if something is returned that was not written. */
+static size_t run_read_damaged(const struct run_fixture *fixture, struct disk_memory *memory)
+{
+    struct diskwheel_run *run;
+    size_t found = 0;
+
+    if (diskwheel_run_open(&memory->disk, "/d", RUN, PARTITIONS, &run, NULL))
+        return 0;
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
+        struct diskwheel_cursor cursor = {.run = NULL};
+        struct record_key key;
+        struct bytes value;
+        enum error_code code;
+        size_t at = 0;
+
+        diskwheel_cursor_seek(&cursor, run, table, (struct record_key){0, 0});
+        while ((code = diskwheel_cursor_next(&cursor, &key, &value, NULL)) != ERROR_NOT_FOUND) {
+            if (code) {
+                assert_int_equal(code, ERROR_CORRUPT);
+                continue;
+            }
+            while (at < fixture->counts[table] &&
+                   record_key_before(fixture->records[table][at].key, key))
+                at++;
+            assert_true(at < fixture->counts[table]);
+            const struct run_record *record = &fixture->records[table][at];
+            assert_true(record_key_equal(key, record->key));
+            assert_true(bytes_equal(value, (struct bytes){record->value, record->size}));
+            found++;
+        }
+        diskwheel_cursor_deinit(&cursor);
+    }
+    diskwheel_run_release(run);
+    return found;
+}
+
+static void test_each_byte_changed(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct run_fixture *fixture = calloc(1, sizeof(*fixture));
+    struct disk_memory *memory = disk_memory_create(random_next(&random));
+    char name[DISKWHEEL_RUN_NAME_SIZE];
+    size_t all = 0;
+
+    (void)state;
+    assert_non_null(fixture);
+    assert_int_equal(memory->disk.make_folder(&memory->disk, "/d", NULL), ERROR_NONE);
+    run_make_records(fixture, &random, 60);
+    run_write(&memory->disk, "/d", fixture);
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++)
+        all += fixture->counts[table];
+    assert_int_equal(run_read_damaged(fixture, memory), all);
+    diskwheel_run_name(RUN, name);
+    for (uint64_t at = 0; at < RUN_FILE_MAX; at++) {
+        char *byte = disk_memory_byte(memory, name, at);
+
+        if (!byte)
+            break;
+        const char was = *byte;
+        *byte = (char)(was ^ (1 + (char)random_below(&random, 255)));
+        assert_true(run_read_damaged(fixture, memory) < all || all == 0);
+        *byte = was;
+    }
+    assert_int_equal(run_read_damaged(fixture, memory), all);
+    free(memory);
+    free(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_written),
+        cmocka_unit_test(test_each_byte_changed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

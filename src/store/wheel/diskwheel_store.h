@@ -1,0 +1,179 @@
+/*
+ * diskwheel_store.h - the inside of the store on a timing wheel, shared by its files.
+ *
+ * Each file calls only those below it:
+ *
+ *   diskwheel.c           the operations of a storage, open and close
+ *   diskwheel_worker.c    writes what is in memory as runs, and rewrites runs
+ *   diskwheel_change.c    bodies are applied
+ *   diskwheel_read.c      scans, finds, lookups and exports
+ *   diskwheel_state.c     the file that says which runs there are
+ *   diskwheel_part.c      what a partition has once
+ *   diskwheel_merge.c     stages and runs as one ordered table
+ *   diskwheel_run.c       runs
+ *   diskwheel_block.c     their blocks
+ *   diskwheel_layer.c     changes in memory
+ */
+#ifndef TICKWHEEL_STORE_WHEEL_DISKWHEEL_STORE_H
+#define TICKWHEEL_STORE_WHEEL_DISKWHEEL_STORE_H
+
+#include "store/prepare.h"
+#include "store/rowop.h"
+#include "store/store_key.h"
+#include "store/wheel/diskwheel.h"
+#include "store/wheel/diskwheel_merge.h"
+
+#include <pthread.h>
+
+/* The runs at a moment, oldest first. */
+struct diskwheel_view {
+    atomic_uint references;
+    size_t count;
+    struct diskwheel_run *runs[];
+};
+
+/* What a partition has beside its records. */
+struct diskwheel_part {
+    struct storage_place place;
+    struct buffer meta, notes[STORAGE_NOTE_COUNT]; /* records; empty if there is none */
+    struct prepare_counts counts;
+    uint64_t serial_max; /* greatest serial of a record ever applied: a greater one is new */
+    uint64_t kept;       /* offset that the state on disk is at */
+};
+
+/* What the state has of the partitions, taken at one moment. */
+struct diskwheel_kept {
+    struct buffer parts, aside; /* as the file has them */
+    uint64_t corrupt_records, corrupt_blocks;
+    uint64_t *places; /* [partition_count] */
+};
+
+struct diskwheel_store {
+    struct storage storage; /* first field: the caller's view */
+    struct diskwheel_options options;
+    const struct disk_calls *disk;
+    char *folder;
+    int folder_lock;
+    uint16_t partition_count;
+    uint8_t log_id[STORAGE_LOG_ID_SIZE];
+    bool has_log;
+
+    pthread_mutex_t lock; /* guards the fields below */
+    struct diskwheel_stage *active;
+    struct diskwheel_stage *frozen; /* being written; NULL if none is */
+    struct diskwheel_view *view;
+    struct diskwheel_part *parts;
+    struct prepare_rows rows;
+    uint64_t marked;  /* number of times that runs got marks */
+    bool has_changed; /* since the last freeze */
+    /* records set aside; blocks and their records of runs that are gone */
+    uint64_t corrupt_records, corrupt_blocks;
+    struct buffer aside; /* struct diskwheel_key of records that were set aside */
+    char found[STORAGE_FOUND_SIZE];
+
+    /* The worker. Guarded by lock, but for what follows flush_error, which is its own. */
+    pthread_t worker;
+    pthread_cond_t work, done;
+    bool has_worker, is_ending;
+    bool is_working;  /* the worker writes */
+    uint64_t wanted;  /* number of the last asked flush */
+    uint64_t flushed; /* number of the last flush whose state is on disk, or that failed */
+    enum error_code flush_code;
+    struct error flush_error; /* of the last flush */
+    uint64_t next_run;
+    struct diskwheel_kept kept; /* what the partitions had at the last freeze */
+    struct buffer late; /* struct diskwheel_key of records that ended after they were copied */
+    const struct diskwheel_view *rewritten; /* runs that are being copied; NULL if none are */
+};
+
+/* A record of a table. */
+struct diskwheel_key {
+    enum diskwheel_table table;
+    struct record_key key;
+};
+
+enum { DISKWHEEL_ASIDE_MAX = 65536 }; /* keys that are remembered; what is beyond is counted */
+
+static inline struct diskwheel_store *diskwheel_store_of(const struct storage *storage)
+{
+    return (struct diskwheel_store *)(uintptr_t)storage; /* its first field */
+}
+
+/* ---- diskwheel_part.c ---- */
+
+/* Sets a record of the partition beside its tables: its meta, a note, or a tenant's count. Returns
+ * false if out of memory. */
+bool diskwheel_part_set(struct diskwheel_part *part, uint16_t partition, enum rowop_kind kind,
+                        struct bytes key, struct bytes value);
+
+/* Forgets all of them. */
+void diskwheel_part_reset(struct diskwheel_part *part);
+
+/* ---- diskwheel_state.c ---- */
+
+/* The caller holds the lock. Returns false if out of memory. */
+bool diskwheel_state_keep(struct diskwheel_store *store, struct diskwheel_kept *ret_kept);
+void diskwheel_state_drop(struct diskwheel_kept *kept);
+
+/* Writes the state: store->kept, and these runs with marks and kept cuts. */
+enum error_code diskwheel_state_write(struct diskwheel_store *store,
+                                      const struct diskwheel_view *view, struct error *ret_error);
+
+/* Reads the state and opens its runs; a folder without one is new. Removes other runs. */
+enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error *ret_error);
+
+/* ---- views ---- */
+
+struct diskwheel_view *diskwheel_view_create(size_t count);
+
+static inline struct diskwheel_view *diskwheel_view_hold(struct diskwheel_view *view)
+{
+    atomic_fetch_add(&view->references, 1);
+    return view;
+}
+
+void diskwheel_view_release(struct diskwheel_view *view);
+
+/* ---- diskwheel_read.c ---- */
+
+enum error_code diskwheel_scan(struct storage *storage, const struct storage_scan *scan,
+                               struct storage_page *ret_page, struct error *ret_error);
+enum error_code diskwheel_find(struct storage *storage, const struct timer_id *id,
+                               struct timer **ret_timer, struct error *ret_error);
+enum error_code diskwheel_lookup(struct storage *storage, const struct storage_lookup *lookup,
+                                 struct storage_names *ret_names, struct error *ret_error);
+enum error_code diskwheel_export(struct storage *storage, struct storage_export *export,
+                                 struct buffer *to, struct error *ret_error);
+
+/* ---- diskwheel_change.c ---- */
+
+enum error_code diskwheel_prepare(struct storage *storage, struct storage_batch *const *batches,
+                                  size_t count, struct buffer *to, struct error *ret_error);
+enum error_code diskwheel_apply(struct storage *storage, uint16_t partition, struct bytes body,
+                                enum storage_body kind, const struct storage_place *place,
+                                struct error *ret_error);
+enum error_code diskwheel_clear(struct storage *storage, uint16_t partition,
+                                const struct storage_place *place, struct error *ret_error);
+
+/* ---- diskwheel_worker.c ---- */
+
+enum error_code diskwheel_worker_start(struct diskwheel_store *store, struct error *ret_error);
+
+/* Writes what is in memory, and waits for it. */
+enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error);
+
+/* Asks for a flush if there is much in memory, and waits while there is too much. The caller holds
+ * the lock. Fails if the last flush did. */
+enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error);
+
+void diskwheel_worker_stop(struct diskwheel_store *store);
+
+/* ---- diskwheel.c ---- */
+
+/* For tests: waits until the worker has nothing to do. */
+void diskwheel_storage_rest(struct storage *storage);
+
+/* For tests: closes the storage as a crash does, without writing what is in memory. */
+void diskwheel_storage_crash(struct storage *storage);
+
+#endif

@@ -1,0 +1,862 @@
+/* diskwheel_worker.c - the thread that writes runs.
+ *
+ * A flush freezes the active stage and what the partitions have at that moment, writes the stage as
+ * runs, marks the older records that it replaces, and then writes the state. The state on disk is
+ * that of the moment of the freeze: marks come from frozen stages alone, and cuts are kept as they
+ * were then. */
+#include "store/wheel/diskwheel_store.h"
+#include "sys/clock.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    WORKER_MEMORY = 64 << 20,
+    WORKER_CLASSES = 4,     /* by the distance of the end of a record's life */
+    WORKER_RUNS_MAX = 512,  /* runs that are not rewritten for their number */
+    WORKER_MERGED = 64,     /* runs rewritten at once */
+    WORKER_SPARSE = 4,      /* a run with less than this part of its records is rewritten */
+    WORKER_BYTES = 1 << 30, /* maximum of the runs rewritten at once */
+    WORKER_LOOK = 1024,     /* records between looks for a flush that is asked for */
+};
+
+/* Records that end before these distances are in one run: an hour, four days, a hundred days. */
+static const uint64_t worker_distances[WORKER_CLASSES - 1] = {
+    UINT64_C(3600) * 1000, UINT64_C(4) * 86400 * 1000, UINT64_C(100) * 86400 * 1000};
+
+/* ---- writing runs, one for each distance ---- */
+
+struct worker_writers {
+    struct diskwheel_store *store;
+    struct wall now;
+    struct diskwheel_writer *writers[WORKER_CLASSES];
+    uint64_t numbers[WORKER_CLASSES];
+    struct diskwheel_run *runs[WORKER_CLASSES]; /* when all are written */
+    size_t run_count;
+};
+
+static unsigned worker_class_of(const struct worker_writers *writers, uint64_t ends_ms)
+{
+    unsigned class = 0;
+
+    while (class < WORKER_CLASSES - 1 && ends_ms > writers->now.ms &&
+           ends_ms - writers->now.ms > worker_distances[class])
+        class ++;
+    return class;
+}
+
+/* Returns when a record is probably over: a final one is kept for a while. */
+static uint64_t worker_end_of(const struct worker_writers *writers, enum diskwheel_table table,
+                              struct record_key key, struct bytes value)
+{
+    const uint64_t retain = writers->store->options.retain_ms;
+    struct record_pointer pointer;
+    struct record_name name;
+    uint64_t at = 0, kept = 0;
+
+    if (table == DISKWHEEL_TIMERS) {
+        at = key.high & RECORD_AT_MAX;
+        kept = record_row_is_over(value) ? retain : 0;
+    } else if (table == DISKWHEEL_MOVED && !record_pointer_decode(key, value, &pointer, NULL)) {
+        at = pointer.at.ms;
+        kept = pointer.ended.ms ? retain : 0;
+    } else if (table == DISKWHEEL_NAMES && !record_name_decode(key, value, &name, NULL)) {
+        at = name.id.first.ms;
+        kept = name.ended.ms ? retain : 0;
+    }
+    return at > UINT64_MAX - kept ? UINT64_MAX : at + kept;
+}
+
+static enum error_code worker_add(struct worker_writers *writers, enum diskwheel_table table,
+                                  struct record_key key, bool is_new, struct bytes value,
+                                  struct error *ret_error)
+{
+    struct diskwheel_store *store = writers->store;
+    const unsigned class = worker_class_of(writers, worker_end_of(writers, table, key, value));
+
+    if (!writers->writers[class]) {
+        const enum error_code code = diskwheel_writer_open(
+            store->disk, store->folder, store->next_run, &writers->writers[class], ret_error);
+
+        if (code)
+            return code;
+        writers->numbers[class] = store->next_run++;
+    }
+    diskwheel_writer_add(writers->writers[class], table, key, is_new, value);
+    return ERROR_NONE;
+}
+
+static void worker_drop(struct worker_writers *writers)
+{
+    for (unsigned i = 0; i < WORKER_CLASSES; i++)
+        diskwheel_writer_drop(writers->writers[i]);
+    for (size_t i = 0; i < writers->run_count; i++) {
+        atomic_store(&writers->runs[i]->is_over, true);
+        diskwheel_run_release(writers->runs[i]);
+    }
+}
+
+/* Ends the files and opens the runs. */
+static enum error_code worker_end(struct worker_writers *writers, struct error *ret_error)
+{
+    struct diskwheel_store *store = writers->store;
+    enum error_code code = ERROR_NONE;
+
+    for (unsigned i = 0; i < WORKER_CLASSES && !code; i++) {
+        struct diskwheel_writer *writer = writers->writers[i];
+
+        writers->writers[i] = NULL;
+        if (!writer)
+            continue;
+        code = diskwheel_writer_end(writer, ret_error);
+        if (!code)
+            code = diskwheel_run_open(store->disk, store->folder, writers->numbers[i],
+                                      store->partition_count, &writers->runs[writers->run_count],
+                                      ret_error);
+        writers->run_count += !code;
+    }
+    const int failed = code ? 0 : store->disk->sync_folder(store->disk, store->folder);
+    return failed ? disk_failed(failed, "sync", store->folder, ret_error) : code;
+}
+
+/* ---- what a frozen stage replaces ---- */
+
+struct worker_mark {
+    struct diskwheel_run *run;
+    struct diskwheel_key record;
+    uint32_t ordinal;
+};
+
+/* A cursor for each run, so that records in order of their keys read each block once. */
+struct worker_search {
+    struct diskwheel_view *view;
+    struct diskwheel_cursor *cursors;
+    bool *is_placed;
+    enum diskwheel_table table;
+    struct buffer marks; /* struct worker_mark */
+};
+
+static bool worker_search_init(struct worker_search *search, struct diskwheel_view *view)
+{
+    *search = (struct worker_search){.view = view};
+    search->cursors = calloc(view->count + 1, sizeof(*search->cursors));
+    search->is_placed = calloc(view->count + 1, sizeof(*search->is_placed));
+    return search->cursors && search->is_placed;
+}
+
+static void worker_search_deinit(struct worker_search *search)
+{
+    for (size_t i = 0; i < search->view->count && search->cursors; i++)
+        diskwheel_cursor_deinit(&search->cursors[i]);
+    free(search->cursors);
+    free(search->is_placed);
+    buffer_deinit(&search->marks);
+}
+
+/* Looks for the record of the key in one run. `ret_value` is empty if it has none. */
+static enum error_code worker_search_run(struct worker_search *search, size_t at,
+                                         struct record_key key, struct bytes *ret_value,
+                                         struct error *ret_error)
+{
+    struct diskwheel_run *run = search->view->runs[at];
+    struct diskwheel_cursor *cursor = &search->cursors[at];
+    struct record_key found;
+    struct bytes value;
+
+    *ret_value = (struct bytes){0};
+    diskwheel_cursor_seek(cursor, run, search->table, key);
+    const enum error_code code = diskwheel_cursor_next(cursor, &found, &value, ret_error);
+    if (code)
+        return code == ERROR_NOT_FOUND || code == ERROR_CORRUPT ? ERROR_NONE : code;
+    if (!record_key_equal(found, key) || diskwheel_is_cut(search->table, run->cuts, key, value))
+        return ERROR_NONE;
+    const struct worker_mark mark = {run, {search->table, key}, cursor->ordinal};
+    buffer_append(&search->marks, &mark, sizeof(mark));
+    *ret_value = value;
+    return ERROR_NONE;
+}
+
+/* Notes the older record of the key, if there is one. */
+static enum error_code worker_search_old(struct worker_search *search, struct record_key key,
+                                         struct bytes *ret_value, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    *ret_value = (struct bytes){0};
+    for (size_t i = search->view->count; i-- > 0 && !code && !ret_value->size;)
+        if (diskwheel_run_may_have(search->view->runs[i], search->table, key))
+            code = worker_search_run(search, i, key, ret_value, ret_error);
+    return code;
+}
+
+/* Writes one change of the frozen stage. */
+static enum error_code worker_write_change(struct worker_writers *writers,
+                                           struct worker_search *search, struct record_key key,
+                                           const struct diskwheel_entry *entry,
+                                           struct buffer *touched, struct error *ret_error)
+{
+    struct bytes value = diskwheel_entry_value(entry), old;
+    enum error_code code = ERROR_NONE;
+
+    if (entry->change == DISKWHEEL_NONE)
+        return ERROR_NONE;
+    if (!entry->is_new && (code = worker_search_old(search, key, &old, ret_error)))
+        return code;
+    if (entry->change == DISKWHEEL_GONE)
+        return ERROR_NONE;
+    if (entry->change == DISKWHEEL_TOUCH) {
+        buffer_clear(touched);
+        record_touch_apply(touched, key, entry->is_new ? (struct bytes){0} : old, value);
+        value = buffer_bytes(touched);
+        if (buffer_failed(touched))
+            return error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    }
+    return worker_add(writers, search->table, key, entry->is_new, value, ret_error);
+}
+
+static enum error_code worker_write_stage(struct worker_writers *writers,
+                                          struct worker_search *search,
+                                          struct diskwheel_stage *stage, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+    struct buffer touched;
+
+    buffer_init(&touched);
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES && !code; table++) {
+        struct diskwheel_walk walk =
+            diskwheel_layer_from(&stage->layer, table, (struct record_key){0, 0});
+        struct diskwheel_entry *entry;
+        struct record_key key;
+
+        search->table = table;
+        while (!code && diskwheel_walk_next(&walk, &key, &entry))
+            code = worker_write_change(writers, search, key, entry, &touched, ret_error);
+    }
+    buffer_deinit(&touched);
+    if (!code && buffer_failed(&search->marks))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    return code ? code : worker_end(writers, ret_error);
+}
+
+/* ---- installing ---- */
+
+/* Returns by how much `before` is above `begin`, at most `rows`. */
+static uint64_t worker_rows_behind(uint64_t before, uint64_t begin, uint64_t rows)
+{
+    const uint64_t count = before > begin ? before - begin : 0;
+
+    return count < rows ? count : rows;
+}
+
+/* Returns the number of rows that cuts ended, but for those that share a block with others. */
+static uint64_t worker_cut_rows(const struct diskwheel_run *run)
+{
+    const struct diskwheel_run_table *timers = &run->tables[DISKWHEEL_TIMERS];
+    uint64_t rows = 0, begin = 0;
+
+    for (size_t i = 0; i < run->slice_count; begin += run->slices[i++].rows) {
+        const struct diskwheel_run_slice *slice = &run->slices[i];
+        const uint64_t cut = atomic_load(&run->kept_cuts[slice->partition]);
+
+        if (cut == DISKWHEEL_CUT_ALL)
+            rows += slice->rows;
+        else if (cut > slice->at_min)
+            rows += worker_rows_behind(
+                diskwheel_run_rows_before(
+                    timers, record_row_key(slice->partition, (struct storage_position){{cut}, 0})),
+                begin, slice->rows);
+    }
+    return rows;
+}
+
+/* Returns the number of records that are needed, at most: a row may be counted as cut and as
+ * marked. */
+static uint64_t worker_live(const struct diskwheel_run *run)
+{
+    uint64_t live = 0;
+
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
+        const struct diskwheel_run_table *table = &run->tables[i];
+        const uint64_t marked = atomic_load(&table->marked_count);
+        const uint64_t cut = i == DISKWHEEL_TIMERS ? worker_cut_rows(run) : 0;
+
+        live += table->record_count - (cut > marked ? cut : marked);
+    }
+    return live;
+}
+
+static bool worker_has(const struct diskwheel_view *view, const struct diskwheel_run *run)
+{
+    for (size_t i = 0; view && i < view->count; i++)
+        if (view->runs[i] == run)
+            return true;
+    return false;
+}
+
+/* Makes the next view: the runs that are needed, without `gone`, and the new ones. The caller holds
+ * the lock. NULL if out of memory. */
+static struct diskwheel_view *worker_next_view(const struct diskwheel_store *store,
+                                               struct worker_writers *writers,
+                                               const struct diskwheel_view *gone)
+{
+    const struct diskwheel_view *view = store->view;
+    struct diskwheel_view *next = diskwheel_view_create(view->count + writers->run_count);
+
+    if (!next)
+        return NULL;
+    for (size_t i = 0; i < view->count; i++)
+        if (!worker_has(gone, view->runs[i]) &&
+            (worker_live(view->runs[i]) || worker_has(store->rewritten, view->runs[i])))
+            next->runs[next->count++] = diskwheel_run_hold(view->runs[i]);
+    for (size_t i = 0; i < writers->run_count; i++)
+        next->runs[next->count++] = writers->runs[i];
+    writers->run_count = 0;
+    return next;
+}
+
+/* Replaces the view, and writes the state with it. Files of runs that it lacks go with their last
+ * reader, after the state without them is on disk. The caller holds the lock. */
+static enum error_code worker_install(struct diskwheel_store *store, struct diskwheel_view *next,
+                                      struct error *ret_error)
+{
+    struct diskwheel_view *before = store->view;
+
+    store->view = next;
+    pthread_mutex_unlock(&store->lock);
+    const enum error_code code = diskwheel_state_write(store, next, ret_error);
+    for (size_t i = 0; i < before->count && !code; i++)
+        if (!worker_has(next, before->runs[i]))
+            atomic_store(&before->runs[i]->is_over, true);
+    pthread_mutex_lock(&store->lock);
+    for (uint16_t i = 0; i < store->partition_count && !code; i++)
+        store->parts[i].kept = store->kept.places[i];
+    for (size_t i = 0; i < before->count; i++)
+        if (!worker_has(next, before->runs[i])) {
+            store->corrupt_blocks += atomic_load(&before->runs[i]->damaged_blocks);
+            store->corrupt_records += atomic_load(&before->runs[i]->damaged_records);
+        }
+    diskwheel_view_release(before);
+    return code;
+}
+
+/* ---- a flush ---- */
+
+/* Freezes the active stage. The caller holds the lock. */
+static enum error_code worker_freeze(struct diskwheel_store *store, struct diskwheel_kept *ret_kept,
+                                     struct error *ret_error)
+{
+    struct diskwheel_stage *active = diskwheel_stage_create(store->partition_count);
+
+    if (!active || !diskwheel_state_keep(store, ret_kept)) {
+        diskwheel_stage_release(active);
+        return error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    }
+    store->frozen = store->active;
+    store->active = active;
+    store->has_changed = false;
+    return ERROR_NONE;
+}
+
+/* Puts the frozen changes back below those that came since: the flush failed. What they cut must
+ * not come back. */
+static void worker_thaw(struct diskwheel_store *store)
+{
+    struct diskwheel_stage *newer = store->active, *frozen = store->frozen;
+
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
+        struct diskwheel_walk walk =
+            diskwheel_layer_from(&frozen->layer, table, (struct record_key){0, 0});
+        struct diskwheel_entry *entry;
+        struct record_key key;
+
+        while (diskwheel_walk_next(&walk, &key, &entry)) {
+            const struct diskwheel_entry *now = diskwheel_layer_find(&newer->layer, table, key);
+            struct bytes value = diskwheel_entry_value(entry);
+            enum diskwheel_change change = (enum diskwheel_change)entry->change;
+            bool is_new = entry->is_new;
+
+            if (diskwheel_is_cut(table, frozen->cuts, key, value))
+                change = is_new ? DISKWHEEL_NONE : DISKWHEEL_GONE;
+            if (now && now->change == DISKWHEEL_TOUCH && change == DISKWHEEL_PUT) {
+                struct buffer row;
+
+                buffer_init(&row);
+                record_touch_apply(&row, key, value, diskwheel_entry_value(now));
+                diskwheel_layer_put(&frozen->layer, table, key, DISKWHEEL_PUT, is_new,
+                                    buffer_bytes(&row));
+                buffer_deinit(&row);
+            } else if (!now) {
+                entry->change = (uint8_t)change;
+            }
+        }
+    }
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
+        struct diskwheel_walk walk =
+            diskwheel_layer_from(&newer->layer, table, (struct record_key){0, 0});
+        struct diskwheel_entry *entry;
+        struct record_key key;
+
+        while (diskwheel_walk_next(&walk, &key, &entry)) {
+            const struct diskwheel_entry *then = diskwheel_layer_find(&frozen->layer, table, key);
+
+            if (entry->change == DISKWHEEL_TOUCH && then && then->change == DISKWHEEL_PUT)
+                continue; /* it is applied */
+            const bool is_new = entry->is_new || (then && then->is_new);
+            diskwheel_layer_put(&frozen->layer, table, key,
+                                is_new && entry->change == DISKWHEEL_GONE
+                                    ? DISKWHEEL_NONE
+                                    : (enum diskwheel_change)entry->change,
+                                is_new, diskwheel_entry_value(entry));
+        }
+    }
+    for (uint16_t i = 0; i < store->partition_count; i++)
+        atomic_store(&frozen->cuts[i], 0);
+    store->active = frozen;
+    store->frozen = NULL;
+    store->has_changed = true;
+    diskwheel_stage_release(newer);
+}
+
+/* Marks what the stage replaced. */
+static void worker_set_marks(struct diskwheel_store *store, const struct worker_search *search)
+{
+    const struct worker_mark *marks = (const void *)search->marks.data;
+
+    store->marked++;
+    for (size_t i = 0; i < search->marks.size / sizeof(*marks); i++) {
+        diskwheel_run_mark(marks[i].run, marks[i].record.table, marks[i].ordinal);
+        if (worker_has(store->rewritten, marks[i].run))
+            buffer_append(&store->late, &marks[i].record, sizeof(marks[i].record));
+    }
+}
+
+/* Makes the runs of the frozen stage a part of the store. The caller holds the lock. */
+static enum error_code worker_flush_install(struct diskwheel_store *store,
+                                            struct worker_writers *writers,
+                                            const struct worker_search *search,
+                                            struct diskwheel_kept *kept, struct error *ret_error)
+{
+    struct diskwheel_stage *frozen = store->frozen;
+
+    worker_set_marks(store, search);
+    for (size_t i = 0; i < writers->run_count; i++)
+        for (uint16_t k = 0; k < store->partition_count; k++)
+            atomic_store(&writers->runs[i]->cuts[k], atomic_load(&frozen->cuts[k]));
+    struct diskwheel_view *next = worker_next_view(store, writers, NULL);
+    if (!next)
+        return error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    diskwheel_state_drop(&store->kept);
+    store->kept = *kept;
+    *kept = (struct diskwheel_kept){.places = NULL};
+    store->frozen = NULL;
+    const enum error_code code = worker_install(store, next, ret_error);
+    diskwheel_stage_release(frozen);
+    return code;
+}
+
+/* Keeps the cuts of this moment: those of the state. The caller holds the lock. */
+static void worker_keep_cuts(struct diskwheel_store *store)
+{
+    for (size_t i = 0; i < store->view->count; i++)
+        for (uint16_t k = 0; k < store->partition_count; k++)
+            atomic_store(&store->view->runs[i]->kept_cuts[k],
+                         atomic_load(&store->view->runs[i]->cuts[k]));
+}
+
+/* The caller holds the lock, which is given back for the work. */
+static enum error_code worker_flush(struct diskwheel_store *store, struct error *ret_error)
+{
+    struct worker_writers writers = {.store = store, .now = wall_now()};
+    struct worker_search search;
+    struct diskwheel_kept kept;
+
+    enum error_code code = worker_freeze(store, &kept, ret_error);
+    if (code)
+        return code;
+    worker_keep_cuts(store);
+    struct diskwheel_view *view = diskwheel_view_hold(store->view);
+    struct diskwheel_stage *frozen = store->frozen;
+    pthread_mutex_unlock(&store->lock);
+    code = worker_search_init(&search, view)
+               ? worker_write_stage(&writers, &search, frozen, ret_error)
+               : error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    pthread_mutex_lock(&store->lock);
+    if (!code)
+        code = worker_flush_install(store, &writers, &search, &kept, ret_error);
+    if (store->frozen) {
+        worker_drop(&writers);
+        worker_thaw(store);
+    }
+    worker_search_deinit(&search);
+    diskwheel_view_release(view);
+    diskwheel_state_drop(&kept);
+    return code;
+}
+
+/* ---- rewriting ---- */
+
+static bool worker_is_sparse(const struct diskwheel_run *run)
+{
+    uint64_t records = 0;
+
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++)
+        records += run->tables[i].record_count;
+    return worker_live(run) < records / WORKER_SPARSE;
+}
+
+/* Chooses the runs to rewrite together: those that are sparse, or the smallest of too many. The
+ * caller holds the lock. NULL if there are none. */
+static struct diskwheel_view *worker_choose(const struct diskwheel_store *store)
+{
+    const struct diskwheel_view *view = store->view;
+    const unsigned runs_max = store->options.runs_max ? store->options.runs_max : WORKER_RUNS_MAX;
+    const bool is_many = view->count > runs_max;
+    struct diskwheel_view *chosen = diskwheel_view_create(WORKER_MERGED);
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; chosen && i < view->count && chosen->count < WORKER_MERGED; i++) {
+        struct diskwheel_run *run = view->runs[i];
+        size_t smaller = 0;
+
+        for (size_t k = 0; is_many && k < view->count; k++)
+            smaller += view->runs[k]->bytes < run->bytes;
+        if ((!worker_is_sparse(run) && !(is_many && smaller < WORKER_MERGED)) ||
+            bytes + run->bytes > WORKER_BYTES || atomic_load(&run->damaged_blocks))
+            continue;
+        chosen->runs[chosen->count++] = diskwheel_run_hold(run);
+        bytes += run->bytes;
+    }
+    if (chosen && !chosen->count) {
+        diskwheel_view_release(chosen);
+        return NULL;
+    }
+    return chosen;
+}
+
+/* True if nobody sees the record any more. */
+static bool worker_is_forgotten(const struct diskwheel_store *store, struct wall now,
+                                enum diskwheel_table table, struct record_key key,
+                                struct bytes value)
+{
+    const struct wall before = {wall_since((struct wall){store->options.retain_ms}, now)};
+    struct record_pointer pointer;
+    struct record_name name;
+    struct timer view;
+
+    if (table == DISKWHEEL_TIMERS)
+        return record_row_is_over(value) && !record_row_decode(key, value, &view, NULL) &&
+               !storage_is_dead_letter(&view) && view.ended.ms < before.ms;
+    if (table == DISKWHEEL_MOVED)
+        return !record_pointer_decode(key, value, &pointer, NULL) && pointer.ended.ms &&
+               pointer.at.ms < STORAGE_DEAD_FROM.ms && pointer.ended.ms < before.ms;
+    return !record_name_decode(key, value, &name, NULL) && name.ended.ms &&
+           name.ended.ms < before.ms;
+}
+
+/* A flush that is asked for meanwhile does not wait for the end. */
+static void worker_flush_between(struct diskwheel_store *store);
+
+static enum error_code worker_copy_table(struct worker_writers *writers, enum diskwheel_table table,
+                                         struct error *ret_error)
+{
+    const struct diskwheel_view *inputs = writers->store->rewritten;
+    struct diskwheel_merge merge;
+    struct diskwheel_record record;
+    enum error_code code = ERROR_NONE;
+
+    diskwheel_merge_init(&merge, table);
+    for (size_t i = inputs->count; i-- > 0 && !code;)
+        if (!diskwheel_merge_add_run(&merge, inputs->runs[i], inputs->runs[i]->kept_cuts,
+                                     (struct record_key){0, 0}))
+            code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    for (unsigned count = 1; !code; count++) {
+        code = diskwheel_merge_next(&merge, &record, ret_error);
+        if (!code &&
+            !worker_is_forgotten(writers->store, writers->now, table, record.key, record.value))
+            code = worker_add(writers, table, record.key, false, record.value, ret_error);
+        if (count % WORKER_LOOK == 0)
+            worker_flush_between(writers->store);
+    }
+    diskwheel_merge_deinit(&merge);
+    return code == ERROR_NOT_FOUND ? ERROR_NONE : code;
+}
+
+/* True if all inputs have the same cuts of the partition: then those are the cuts of the copies. */
+static bool worker_carry_equal_cuts(const struct worker_writers *writers, uint16_t partition)
+{
+    const struct diskwheel_view *inputs = writers->store->rewritten;
+    const struct diskwheel_run *first = NULL;
+
+    for (size_t i = 0; i < inputs->count; i++) {
+        const struct diskwheel_run *run = inputs->runs[i];
+
+        if (!diskwheel_run_find_slice(run, partition) &&
+            !run->tables[DISKWHEEL_MOVED].record_count &&
+            !run->tables[DISKWHEEL_NAMES].record_count)
+            continue;
+        first = first ? first : run;
+        if (atomic_load(&run->cuts[partition]) != atomic_load(&first->cuts[partition]) ||
+            atomic_load(&run->kept_cuts[partition]) != atomic_load(&first->kept_cuts[partition]))
+            return false;
+    }
+    for (size_t i = 0; first && i < writers->run_count; i++) {
+        atomic_store(&writers->runs[i]->cuts[partition], atomic_load(&first->cuts[partition]));
+        atomic_store(&writers->runs[i]->kept_cuts[partition],
+                     atomic_load(&first->kept_cuts[partition]));
+    }
+    return true;
+}
+
+/* If the partition was cleared since the copying began, all its copies are over. */
+static bool worker_carry_clear(const struct worker_writers *writers, uint16_t partition,
+                               const uint64_t *began)
+{
+    const struct diskwheel_store *store = writers->store;
+    const struct diskwheel_view *inputs = store->rewritten;
+    bool is_cleared = false, is_kept = false;
+
+    for (size_t i = 0; i < inputs->count; i++) {
+        const struct diskwheel_run *run = inputs->runs[i];
+
+        if (atomic_load(&run->cuts[partition]) != DISKWHEEL_CUT_ALL ||
+            began[i * store->partition_count + partition] == DISKWHEEL_CUT_ALL)
+            continue;
+        is_cleared = true;
+        is_kept = atomic_load(&run->kept_cuts[partition]) == DISKWHEEL_CUT_ALL;
+    }
+    for (size_t i = 0; is_cleared && i < writers->run_count; i++) {
+        atomic_store(&writers->runs[i]->cuts[partition], DISKWHEEL_CUT_ALL);
+        atomic_store(&writers->runs[i]->kept_cuts[partition], is_kept ? DISKWHEEL_CUT_ALL : 0);
+    }
+    return is_cleared;
+}
+
+/* Ends the copies of rows that the input lost since the copying began: those of the state by marks,
+ * later ones in the active stage. */
+static enum error_code worker_carry_cut(struct diskwheel_store *store, struct worker_search *copies,
+                                        struct diskwheel_run *run, uint16_t partition,
+                                        uint64_t began, struct error *ret_error)
+{
+    const uint64_t kept = atomic_load(&run->kept_cuts[partition]);
+    const uint64_t cut = atomic_load(&run->cuts[partition]);
+    const struct record_key end = record_row_key(partition, (struct storage_position){{cut}, 0});
+    struct diskwheel_cursor cursor = {.run = NULL};
+    enum error_code code = ERROR_NONE;
+    struct record_key key;
+    struct bytes value;
+
+    if (cut <= began || !diskwheel_run_find_slice(run, partition))
+        return ERROR_NONE;
+    diskwheel_cursor_seek(&cursor, run, DISKWHEEL_TIMERS,
+                          record_row_key(partition, (struct storage_position){{began}, 0}));
+    copies->table = DISKWHEEL_TIMERS;
+    while (!code && !(code = diskwheel_cursor_next(&cursor, &key, &value, ret_error)) &&
+           record_key_before(key, end)) {
+        if ((key.high & RECORD_AT_MAX) < kept)
+            code = worker_search_old(copies, key, &value, ret_error);
+        else if (!diskwheel_stage_end_row(store->active, key))
+            code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    }
+    diskwheel_cursor_deinit(&cursor);
+    return code == ERROR_NOT_FOUND ? ERROR_NONE : code;
+}
+
+/* The copies lack the trims since the copying began. `began` has the inputs' cuts at that time. The
+ * caller holds the lock. */
+static enum error_code worker_carry_cuts(struct worker_writers *writers,
+                                         struct worker_search *copies, const uint64_t *began,
+                                         struct error *ret_error)
+{
+    struct diskwheel_store *store = writers->store;
+    const struct diskwheel_view *inputs = store->rewritten;
+    enum error_code code = ERROR_NONE;
+
+    for (uint16_t partition = 0; partition < store->partition_count && !code; partition++) {
+        if (worker_carry_equal_cuts(writers, partition) ||
+            worker_carry_clear(writers, partition, began))
+            continue;
+        for (size_t i = 0; i < inputs->count && !code; i++)
+            code = worker_carry_cut(store, copies, inputs->runs[i], partition,
+                                    began[i * store->partition_count + partition], ret_error);
+    }
+    return code;
+}
+
+/* The caller holds the lock. */
+static enum error_code worker_rewrite_install(struct diskwheel_store *store,
+                                              struct worker_writers *writers, const uint64_t *began,
+                                              struct error *ret_error)
+{
+    const struct diskwheel_key *late = (const void *)store->late.data;
+    struct worker_search search;
+    struct bytes value;
+    enum error_code code = ERROR_NONE;
+
+    struct diskwheel_view *outputs = diskwheel_view_create(writers->run_count);
+    for (size_t i = 0; outputs && i < writers->run_count; i++)
+        outputs->runs[outputs->count++] = diskwheel_run_hold(writers->runs[i]);
+    if (!outputs)
+        return error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    if (!worker_search_init(&search, outputs) || buffer_failed(&store->late))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    for (size_t i = 0; i < store->late.size / sizeof(*late) && !code; i++) {
+        search.table = late[i].table;
+        code = worker_search_old(&search, late[i].key, &value, ret_error);
+    }
+    if (!code)
+        code = worker_carry_cuts(writers, &search, began, ret_error);
+    struct diskwheel_view *next = code ? NULL : worker_next_view(store, writers, store->rewritten);
+    if (!code && !next)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    if (!code) {
+        worker_set_marks(store, &search);
+        code = worker_install(store, next, ret_error);
+    }
+    worker_search_deinit(&search);
+    diskwheel_view_release(outputs);
+    return code;
+}
+
+/* Rewrites some runs. Returns false if there is nothing to do, or it failed: then the runs stay.
+ * The caller holds the lock. */
+static bool worker_rewrite(struct diskwheel_store *store)
+{
+    struct worker_writers writers = {.store = store, .now = wall_now()};
+    struct diskwheel_view *inputs = worker_choose(store);
+    enum error_code code = ERROR_NONE;
+    struct error error;
+
+    if (!inputs)
+        return false;
+    uint64_t *began = calloc(inputs->count * store->partition_count, sizeof(*began));
+    if (!began) {
+        diskwheel_view_release(inputs);
+        return false;
+    }
+    for (size_t i = 0; i < inputs->count; i++)
+        for (uint16_t k = 0; k < store->partition_count; k++)
+            began[i * store->partition_count + k] = atomic_load(&inputs->runs[i]->kept_cuts[k]);
+    store->rewritten = inputs;
+    buffer_clear(&store->late);
+    pthread_mutex_unlock(&store->lock);
+    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES && !code; table++)
+        code = worker_copy_table(&writers, table, &error);
+    if (!code)
+        code = worker_end(&writers, &error);
+    pthread_mutex_lock(&store->lock);
+    if (!code)
+        code = worker_rewrite_install(store, &writers, began, &error);
+    worker_drop(&writers);
+    free(began);
+    store->rewritten = NULL;
+    diskwheel_view_release(inputs);
+    return !code;
+}
+
+/* ---- the thread ---- */
+
+static uint64_t worker_memory(const struct diskwheel_store *store)
+{
+    return store->options.memory_bytes ? store->options.memory_bytes : WORKER_MEMORY;
+}
+
+/* Does the flush that was asked for. The caller holds the lock. */
+static void worker_flush_asked(struct diskwheel_store *store)
+{
+    const uint64_t wanted = store->wanted;
+    struct error error = {.text = ""};
+    const enum error_code code = worker_flush(store, &error);
+
+    store->flush_code = code;
+    store->flush_error = error;
+    store->flushed = wanted;
+    pthread_cond_broadcast(&store->done);
+}
+
+static void worker_flush_between(struct diskwheel_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+    if (store->wanted != store->flushed)
+        worker_flush_asked(store);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void *worker_run(void *context)
+{
+    struct diskwheel_store *store = context;
+
+    pthread_mutex_lock(&store->lock);
+    for (;;) {
+        while (store->wanted == store->flushed && !store->is_ending)
+            pthread_cond_wait(&store->work, &store->lock);
+        if (store->wanted == store->flushed)
+            break;
+        store->is_working = true;
+        worker_flush_asked(store);
+        while (!store->flush_code && !store->is_ending && worker_rewrite(store))
+            continue;
+        store->is_working = false;
+        pthread_cond_broadcast(&store->done);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+enum error_code diskwheel_worker_start(struct diskwheel_store *store, struct error *ret_error)
+{
+    if (pthread_create(&store->worker, NULL, worker_run, store))
+        return error_set(ret_error, ERROR_NO_MEMORY, "a thread");
+    store->has_worker = true;
+    return ERROR_NONE;
+}
+
+void diskwheel_worker_stop(struct diskwheel_store *store)
+{
+    if (!store->has_worker)
+        return;
+    pthread_mutex_lock(&store->lock);
+    store->is_ending = true;
+    pthread_cond_broadcast(&store->work);
+    pthread_mutex_unlock(&store->lock);
+    pthread_join(store->worker, NULL);
+    store->has_worker = false;
+}
+
+/* Asks for a flush that begins from now on. The caller holds the lock. */
+static uint64_t worker_ask(struct diskwheel_store *store)
+{
+    pthread_cond_signal(&store->work);
+    return ++store->wanted;
+}
+
+enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error)
+{
+    struct diskwheel_store *store = diskwheel_store_of(storage);
+
+    pthread_mutex_lock(&store->lock);
+    const uint64_t number = worker_ask(store);
+    while (store->flushed < number)
+        pthread_cond_wait(&store->done, &store->lock);
+    const enum error_code code = store->flush_code;
+    if (code)
+        error_set(ret_error, code, "%s", store->flush_error.text);
+    pthread_mutex_unlock(&store->lock);
+    return code;
+}
+
+enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error)
+{
+    const uint64_t most = worker_memory(store);
+
+    if (store->active->layer.bytes < most)
+        return ERROR_NONE;
+    if (store->wanted == store->flushed && !store->frozen)
+        worker_ask(store);
+    while (store->active->layer.bytes >= 2 * most && store->wanted != store->flushed)
+        pthread_cond_wait(&store->done, &store->lock);
+    if (store->active->layer.bytes < 2 * most || !store->flush_code)
+        return ERROR_NONE;
+    return error_set(ret_error, store->flush_code, "%s", store->flush_error.text);
+}
