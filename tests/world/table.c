@@ -43,14 +43,14 @@ void table_append(struct sim_cluster *cluster, struct peer *peer, uint64_t ticke
     const struct event event = {.kind = EVENT_FAIL,
                                 .node = peer->number,
                                 .life = peer->life,
-                                .append = cluster->shipment_count};
+                                .append = cluster_load(cluster, bytes, ticket, 0)};
 
-    client->append = cluster_load(cluster, bytes, ticket, 0);
     if (log_postgres_state_append(&client->log, ticket, bytes, (struct instant){UINT64_MAX},
                                   NULL)) {
         client->failed_ticket = ticket;
         return;
     }
+    client->append = event.append;
     cluster_post(cluster, patience_us, event);
 }
 
