@@ -10,8 +10,10 @@
  * When the log lacks the next record (replica_lost), its first record decides. A log that begins
  * behind the next record, with the begin of a sweep, was trimmed: the partition is emptied, and
  * begins there. A log that begins with another record, or ends before the next one, has lost
- * records: the replica is broken. A sweep belongs to one claim. So a claim that is valid before the
- * end of the sweep leaves rows missing for good: the replica is broken.
+ * records: the replica is broken. A fail-over may undo a trim. So a log that begins before the next
+ * record is read from the place once more, and has lost nothing if it has the record before that.
+ * A sweep belongs to one claim. So a claim that is valid before the end of the sweep leaves rows
+ * missing for good: the replica is broken.
  *
  * An import (import.h) is a sweep that stands at the beginning of the log, without a claim. */
 #include "cluster/replica_private.h"
@@ -706,6 +708,15 @@ static void replica_begin_anew(struct replica *replica, uint64_t offset, const s
                                             .sweep_end = offset + 1};
     replica->reading = REPLICA_EMPTIES;
     replica->is_failing = true; /* until it is emptied */
+    replica->is_again = false;
+}
+
+static void replica_break_at_end(struct replica *replica)
+{
+    char text[100];
+
+    snprintf(text, sizeof(text), "it ends before %llu", (unsigned long long)replica_next(replica));
+    replica_break(replica, text);
 }
 
 /* Handles the first record of a log that has none at the offset to read. */
@@ -713,10 +724,13 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
 {
     char text[100];
 
-    if (offset <= replica_next(replica)) {
-        snprintf(text, sizeof(text), "it ends before %llu",
-                 (unsigned long long)replica_next(replica));
-        replica_break(replica, text);
+    if (offset <= replica_next(replica) && !replica->is_again) {
+        replica->reading = REPLICA_FOLLOWS;
+        replica->is_failing = true; /* until the place is loaded */
+        replica->is_again = true;
+        replica->has_before = false;
+    } else if (offset <= replica_next(replica)) {
+        replica_break_at_end(replica);
     } else if (!replica_is_begin(frame)) {
         snprintf(text, sizeof(text), "it begins at %llu, and not with a sweep",
                  (unsigned long long)offset);
@@ -737,6 +751,12 @@ static bool replica_is_replaced(const struct replica *replica, uint64_t offset,
     return replica->is_at_place && offset + 1 == place->next &&
            (frame->epoch != place->epoch || frame->seq != place->seq ||
             frame->incarnation != place->incarnation);
+}
+
+/* True if the log was to return the record before the place, and has not yet. */
+static bool replica_lacks_before(const struct replica *replica)
+{
+    return replica->is_again && !replica->has_before && replica_next(replica) > 0;
 }
 
 /* True if the first record that an empty partition reads is the begin of a sweep: the log was
@@ -771,12 +791,17 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
         replica_begin_anew(replica, offset, &frame);
         return;
     }
-    if (replica_is_replaced(replica, offset, &frame)) {
+    if (replica_lacks_before(replica) && offset + 1 != replica_next(replica))
+        replica_break_at_end(replica);
+    else if (replica_is_replaced(replica, offset, &frame))
         replica_break(replica, "its last record is another one than it was");
+    if (replica_state(replica) == OWNERSHIP_BROKEN) {
         replica_note_state(replica);
         return;
     }
     replica->is_at_place = false;
+    replica->has_before = true;
+    replica->is_again = replica->is_again && offset < replica_next(replica);
     replica_take(replica, offset, &frame, bytes.size, STORAGE_BODY_READ, now);
 }
 
@@ -802,6 +827,12 @@ void replica_restored(struct replica *replica)
         replica_note_state(replica);
         return;
     }
+    if (replica_lacks_before(replica)) {
+        replica_break_at_end(replica);
+        replica_note_state(replica);
+        return;
+    }
+    replica->is_again = false;
     replica->has_ended = true;
     replica_become_whole(replica);
 }

@@ -372,6 +372,43 @@ static void test_cut_at_its_end(void **state)
     assert_host_is_broken(fixture, "it ends before");
 }
 
+/* Reports the log as lost, returns its first record, and lets the host load its place again. */
+static void host_lose(struct replica_fixture *fixture, struct replica_host *host)
+{
+    fixture->now = instant_add_ms(fixture->now, 200);
+    replica_lost(host->replica);
+    assert_true(replica_take_rewind(host->replica) && replica_seeks(host->replica));
+    replica_read(host->replica, 0, buffer_bytes(&fixture->log.records[0]), fixture->now);
+    replica_turn(host->replica, fixture->now, (struct wall){1});
+}
+
+/* The log was trimmed, so the host lost it, and a fail-over has undone the trim: the log has the
+ * record before the place of the host. If it does not, or cannot be read after that, it is broken. */
+static void test_a_trim_is_undone(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+
+    fixture_run(fixture, 1);
+    for (int wrong = 0; wrong < 3; wrong++) {
+        host_lose(fixture, host);
+        assert_true(replica_take_rewind(host->replica) && !replica_seeks(host->replica));
+        const uint64_t next = replica_next(host->replica);
+        assert_true(next > 1 && next == fixture->log.size);
+        const struct buffer *record = &fixture->log.records[wrong == 1 ? next - 2 : next - 1];
+        replica_read(host->replica, next - 1, buffer_bytes(record), fixture->now);
+        if (wrong == 2)
+            host_lose(fixture, host);
+        replica_restored(host->replica);
+        replica_turn(host->replica, fixture->now, (struct wall){1});
+        assert_int_equal(replica_state(host->replica),
+                         wrong ? OWNERSHIP_BROKEN : OWNERSHIP_STANDBY);
+        if (wrong)
+            host_restart(host, fixture->now);
+    }
+    assert_true(host_stats(host).restarts == 0);
+}
+
 static void test_cut_twice(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -672,6 +709,7 @@ int main(void)
         TEST(test_the_record_before_the_place),
         TEST(test_cut_elsewhere),
         TEST(test_cut_at_its_end),
+        TEST(test_a_trim_is_undone),
         TEST(test_cut_twice),
         TEST(test_cut_at_an_unfinished_sweep),
         TEST(test_a_damaged_owner),
