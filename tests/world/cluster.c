@@ -601,10 +601,15 @@ static void crash(struct sim_cluster *cluster)
     cluster_post_to(cluster, peer, 1000 * world_below(cluster->world, 3 * LEASE_MS), EVENT_RETURN);
 }
 
+/* True in the last part of the run. */
+static bool is_last(const struct sim_cluster *cluster)
+{
+    return cluster->world->time_us > 1000 * (cluster->faults_ms + CALM_MS - LAST_MS);
+}
+
 static void trim_log(struct sim_cluster *cluster, uint64_t before)
 {
-    if (before <= cluster->begin ||
-        cluster->world->time_us > 1000 * (cluster->faults_ms + CALM_MS - LAST_MS))
+    if (before <= cluster->begin || is_last(cluster))
         return;
     truth_trim(&cluster->truth, before);
     cluster->world->totals->trims++;
@@ -877,7 +882,7 @@ static void check_end(struct sim_cluster *cluster)
         if (peer->state == OWNERSHIP_BROKEN)
             continue;
         if (!peer->is_up || !replica_is_whole(peer->replica) ||
-            replica_next(peer->replica) + 100 < cluster->truth.size)
+            replica_next(peer->replica) < cluster->last_size)
             world_fail(cluster->world, 0, FOLLOWS, "node %" PRIu32 " does not follow in the end",
                        i);
     }
@@ -983,6 +988,8 @@ void cluster_run(struct world *world)
         world->time_us = event.time_us;
         world->step++;
         world->is_quiet = world->time_us > 1000 * cluster->faults_ms;
+        if (!is_last(cluster))
+            cluster->last_size = cluster->truth.size;
         world_note(world, event_words[event.kind], (uint16_t)event.node, 0, event.append,
                    event.offset);
         happen(cluster, &event);

@@ -37,7 +37,7 @@ enum {
     EXPIRE_MS = 8000,       /* time after which the brokers abort an open deal */
     SKEW_MS_MAX = 500,      /* largest error of a wall clock */
     GRACE_MS = 10000,       /* time for a delivery without new faults */
-    LAST_MS = 5000,         /* end of the run in which the log drops nothing */
+    LAST_MS = 5000,         /* end of the run in which the log drops nothing, and nodes read on */
     COMMIT_FRAMES_MAX = 64, /* frames of one commit */
     SYNC_EVERY = 512,       /* commits after which a storage is synced */
     KEPT_MAX = 40,          /* unsynced commits that a crash keeps, at most */
@@ -96,6 +96,7 @@ struct sim_cluster {
     uint64_t begin; /* offset of the first record that the log still has */
     struct deals deals;
     uint64_t log_paused_us;
+    uint64_t last_size; /* decided records of the log, LAST_MS before the end */
     struct table table;
     struct peer peers[NODES_MAX];
     uint32_t planned;
