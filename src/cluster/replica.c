@@ -174,6 +174,13 @@ void replica_begin_ownership(struct replica *replica, const struct storage_place
     buffer_clear(&replica->part);
 }
 
+void replica_start_over(struct replica *replica)
+{
+    replica->reading = REPLICA_EMPTIES;
+    replica->first = (struct storage_place){0};
+    replica->is_failing = true; /* until it is emptied */
+}
+
 /* ---- commits ---- */
 
 static void replica_give_back(struct replica *replica, struct list *batches, enum error_code result)
@@ -536,7 +543,8 @@ static void replica_note_state(struct replica *replica)
 }
 
 /* Loads the place at which reading begins. A partition without a record since it was emptied may
- * be emptied only in part, so it is emptied again; so is one with a part of a copy. */
+ * be emptied only in part, so it is emptied again. So is one with a copy that was not compared with
+ * the log at its end. */
 static enum error_code replica_load(struct replica *replica, struct storage_place *ret_place,
                                     struct error *ret_error)
 {
@@ -549,7 +557,7 @@ static enum error_code replica_load(struct replica *replica, struct storage_plac
         code = storage_load_place(options->storage, options->partition, ret_place, ret_error);
     if (code)
         return code;
-    const bool is_part = ret_place->copy_end == STORAGE_COPYING;
+    const bool is_part = ret_place->copy_end > 0;
     if (is_part)
         *ret_place = (struct storage_place){0};
     if (!is_part && replica->reading != REPLICA_EMPTIES &&
@@ -753,6 +761,24 @@ static bool replica_is_replaced(const struct replica *replica, uint64_t offset,
             frame->incarnation != place->incarnation);
 }
 
+/* Compares the record before the place of the last page of a copy likewise: the giver may have
+ * known records that the log has lost. */
+static bool replica_is_miscopied(const struct replica *replica, uint64_t offset,
+                                 const struct frame *frame)
+{
+    const struct storage_place *place = &replica->copy_last;
+
+    return replica->copy_end && offset + 1 >= replica->copy_end &&
+           (offset + 1 > replica->copy_end || frame->epoch != place->epoch ||
+            frame->seq != place->seq || frame->incarnation != place->incarnation);
+}
+
+static void replica_drop_copy(struct replica *replica)
+{
+    replica->stats.copy_failures++;
+    replica_start_over(replica);
+}
+
 /* True if the log was to return the record before the place, and has not yet. */
 static bool replica_lacks_before(const struct replica *replica)
 {
@@ -799,6 +825,10 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
         replica_note_state(replica);
         return;
     }
+    if (replica_is_miscopied(replica, offset, &frame)) {
+        replica_drop_copy(replica);
+        return;
+    }
     replica->is_at_place = false;
     replica->has_before = true;
     replica->is_again = replica->is_again && offset < replica_next(replica);
@@ -830,6 +860,10 @@ void replica_restored(struct replica *replica)
     if (replica_lacks_before(replica)) {
         replica_break_at_end(replica);
         replica_note_state(replica);
+        return;
+    }
+    if (replica->copy_end) {
+        replica_drop_copy(replica); /* the log ends before what was copied */
         return;
     }
     replica->is_again = false;

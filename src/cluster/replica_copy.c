@@ -4,8 +4,12 @@
  * the replica, which reads the log from there: so each change behind any page is applied, and in
  * order. No page is of an earlier place than the one before, for a trim takes names and pointers by
  * the rows that it finds. Rows that are newer for a while are put right by the changes that made
- * them so. Until the highest place of all pages is read the replica is not whole; before the last
- * page it has nothing at all, and begins anew after a crash. */
+ * them so. Until the highest place of all pages is read the replica is not whole, and begins anew
+ * after a crash.
+ *
+ * A giver may know records that the log has lost, and not have noticed. So all pages are of one
+ * owner, whose records are in one order, and the log must have the last record of the last page. If
+ * it does not, the copy is dropped. */
 #include "cluster/replica_copy.h"
 
 #include "cluster/replica_private.h"
@@ -21,6 +25,13 @@ bool replica_wants_copy(const struct replica *replica, uint64_t next)
 bool replica_is_copying(const struct replica *replica)
 {
     return replica->reading == REPLICA_COPIES;
+}
+
+/* True if the page continues the copy: at no earlier place, and of the same owner. */
+static bool replica_continues_copy(const struct replica *replica, const struct storage_place *place)
+{
+    return place->next >= replica->copy_end && place->epoch == replica->first.epoch &&
+           place->incarnation == replica->first.incarnation;
 }
 
 /* Begins a copy. Its first page empties the partition, which may have rows of an earlier copy. */
@@ -66,15 +77,15 @@ bool replica_take_page(struct replica *replica, const struct copy_page *page, st
 
     if (replica->is_failing || page->at.partition != options->partition ||
         !copy_is_whole(&page->at.place) ||
-        (replica_is_copying(replica) ? page->at.place.next < replica->copy_end
+        (replica_is_copying(replica) ? !replica_continues_copy(replica, &page->at.place)
                                      : !replica_wants_copy(replica, page->at.place.next))) {
         replica_end_copy(replica);
         return false;
     }
     if (!replica_is_copying(replica))
         code = replica_begin_copy(replica, page, &error);
-    if (page->at.place.next > replica->copy_end)
-        replica->copy_end = page->at.place.next;
+    replica->copy_last = page->at.place;
+    replica->copy_end = page->at.place.next;
     if (!code && page->rows.size)
         code = storage_apply(options->storage, options->partition, page->rows, &replica->first,
                              &error);
@@ -98,7 +109,5 @@ void replica_end_copy(struct replica *replica)
         replica->is_rewound = true;
         return;
     }
-    replica->reading = REPLICA_EMPTIES;
-    replica->first = (struct storage_place){0};
-    replica->is_failing = true; /* until it is emptied */
+    replica_start_over(replica);
 }

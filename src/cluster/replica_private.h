@@ -39,8 +39,9 @@ struct replica {
     struct storage_place first;
     /* offset up to which rows belong to several places; 0 if they belong to one */
     uint64_t copy_end;
-    bool has_copied; /* whether a copy has ended or was given up */
-    bool has_ended;  /* whether the end of the log was reached */
+    struct storage_place copy_last; /* place of the last page, if copy_end is not 0 */
+    bool has_copied;                /* whether a copy has ended or was given up */
+    bool has_ended;                 /* whether the end of the log was reached */
     /* no record was read since the place was loaded, which says what the one before it was */
     bool is_at_place;
     /* The log lacked the next record, and begins before it: the place is loaded again, and the first
@@ -93,5 +94,8 @@ struct replica {
 /* Follows the log from this place on, only as a reader. */
 void replica_begin_ownership(struct replica *replica, const struct storage_place *place,
                              struct instant now);
+
+/* Empties the partition, and begins at the first record of the log. */
+void replica_start_over(struct replica *replica);
 
 #endif

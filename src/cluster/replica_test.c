@@ -660,6 +660,55 @@ static void test_a_copy_is_given_up(void **state)
     buffer_deinit(&rows);
 }
 
+/* The giver knew records that the log has lost: the log ends before the place of the last page, or
+ * has another record there; or the owner has changed. The host drops the copy, also when it is
+ * stopped before it has compared, and reads the log. */
+static void test_a_copy_of_lost_records(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+    struct buffer rows;
+
+    buffer_init(&rows);
+    fixture_fill(fixture, works, 4);
+    for (int wrong = 0; wrong < 4; wrong++) {
+        const size_t first = 4 + (size_t)wrong * 2;
+        struct storage_export at = {.partition = 0};
+        struct copy_page page = page_next(fixture, &at, &rows);
+        bool is_taken = true;
+
+        assert_true(replica_take_page(host->replica, &page, fixture->now));
+        for (size_t i = first; i < first + 2; i++) {
+            work_commit(&works[i], &fixture->hosts[0], i + 1);
+            host_run(&fixture->hosts[0], fixture->now);
+        }
+        while (is_taken && !at.is_done) {
+            page = page_next(fixture, &at, &rows);
+            page.at.place.next += wrong == 0;
+            page.at.place.seq += wrong == 1;
+            page.at.place.incarnation += wrong == 2;
+            is_taken = replica_take_page(host->replica, &page, fixture->now);
+        }
+        assert_true(is_taken == (wrong != 2));
+        if (wrong == 3)
+            host_restart(host, fixture->now);
+        for (int i = 0; i < 4; i++)
+            fixture_run(fixture, 200);
+        assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+        assert_true(host_stats(host).copy_failures == (wrong != 3));
+        for (size_t i = 0; i < first + 2; i++)
+            assert_true(host_has(host, &works[i]));
+        assert_int_equal(
+            storage_partition_clear(host->storage, 0, &(struct storage_place){.next = 0}, NULL),
+            ERROR_NONE);
+        host_restart(host, fixture->now);
+    }
+    for (size_t i = 0; i < 12; i++)
+        timer_free(works[i].timer);
+    buffer_deinit(&rows);
+}
+
 /* The log has dropped the records that must follow a copy: the host begins anew, with the sweep. */
 static void test_a_copy_is_left_behind(void **state)
 {
@@ -716,6 +765,7 @@ int main(void)
         TEST(test_a_copy),
         TEST(test_stopped_in_a_copy),
         TEST(test_a_copy_is_given_up),
+        TEST(test_a_copy_of_lost_records),
         TEST(test_a_copy_is_left_behind),
     };
 
