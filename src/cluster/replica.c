@@ -732,7 +732,12 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
 {
     char text[100];
 
-    if (offset <= replica_next(replica) && !replica->is_again) {
+    if (offset + 1 < replica->log.missing_end) {
+        replica_start_over(replica); /* the trim before the sweep was undone */
+    } else if (offset + 1 == replica->log.missing_end && replica->has_ended) {
+        replica->reading = REPLICA_FOLLOWS;
+        replica->is_rewound = true;
+    } else if (offset <= replica_next(replica) && !replica->is_again) {
         replica->reading = REPLICA_FOLLOWS;
         replica->is_failing = true; /* until the place is loaded */
         replica->is_again = true;
@@ -835,6 +840,13 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
     replica_take(replica, offset, &frame, bytes.size, STORAGE_BODY_READ, now);
 }
 
+/* Lets the first record of the log be read next, to see where the log begins. */
+static void replica_seek(struct replica *replica)
+{
+    replica->reading = REPLICA_SEEKS;
+    replica->is_rewound = true;
+}
+
 void replica_lost(struct replica *replica)
 {
     if (!replica_reads(replica))
@@ -844,8 +856,8 @@ void replica_lost(struct replica *replica)
         replica_note_state(replica);
         return;
     }
-    replica->reading = REPLICA_SEEKS;
-    replica->is_rewound = true;
+    replica->has_ended = false;
+    replica_seek(replica);
 }
 
 void replica_restored(struct replica *replica)
@@ -867,8 +879,14 @@ void replica_restored(struct replica *replica)
         return;
     }
     replica->is_again = false;
+    /* A trim follows the end of its sweep, so a fail-over may have undone it. An import at the
+     * beginning of the log is not over yet. */
+    const bool lacks_sweep = replica->log.missing_end > 1 && !replica->has_ended;
     replica->has_ended = true;
-    replica_become_whole(replica);
+    if (lacks_sweep)
+        replica_seek(replica);
+    else
+        replica_become_whole(replica);
 }
 
 void replica_pass(struct replica *replica, uint64_t end)

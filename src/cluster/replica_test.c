@@ -456,6 +456,33 @@ static void test_cut_at_an_unfinished_sweep(void **state)
     works_free(works);
 }
 
+/* A host begins with a sweep, and a fail-over undoes the trim before it and loses the end of the
+ * sweep. The host reads the log from its first record. */
+static void test_a_sweep_is_undone(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+    const uint64_t begin = (fixture_sweep(fixture, works), fixture->log.begin);
+    const uint64_t size = fixture->log.size;
+
+    fixture->log.size = begin + 3;
+    for (int i = 0; i < 4; i++)
+        host_run(host, instant_add_ms(fixture->now, 200));
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_RESTORING);
+    host_restart(host, fixture->now);
+    fixture->log.begin = 0;
+    for (uint64_t i = 1; i < 5; i++)
+        host_run(host, instant_add_ms(fixture->now, i * 200));
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+    assert_int_equal(replica_next(host->replica), begin + 3);
+    for (size_t i = 0; i < 8; i++)
+        assert_true(host_has(host, &works[i]));
+    memory_storage_check(host->storage);
+    fixture->log.size = size;
+    works_free(works);
+}
+
 /* An owner whose storage has damage makes no copies: the log has what the storage lacks. */
 static void test_a_damaged_owner(void **state)
 {
@@ -761,6 +788,7 @@ int main(void)
         TEST(test_a_trim_is_undone),
         TEST(test_cut_twice),
         TEST(test_cut_at_an_unfinished_sweep),
+        TEST(test_a_sweep_is_undone),
         TEST(test_a_damaged_owner),
         TEST(test_a_copy),
         TEST(test_stopped_in_a_copy),
