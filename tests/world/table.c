@@ -289,10 +289,10 @@ void table_break(struct sim_cluster *cluster, struct peer *peer, const struct ev
 
 /* ---- reading ---- */
 
-static void table_follow_later(struct sim_cluster *cluster, struct peer *peer)
+static void table_follow_later(struct sim_cluster *cluster, struct peer *peer, uint64_t poll_ms)
 {
     const uint64_t lag_ms =
-        cluster_fails(cluster, cluster->plan.lag_permille) ? 3 * LEASE_MS : cluster->plan.poll_ms;
+        cluster_fails(cluster, cluster->plan.lag_permille) ? 3 * LEASE_MS : poll_ms;
 
     cluster_post_to(cluster, peer, 1000 + 1000 * world_below(cluster->world, lag_ms), EVENT_FOLLOW);
 }
@@ -334,7 +334,7 @@ void table_follow(struct sim_cluster *cluster, struct peer *peer)
 
     if (client->awaits_follow) {
         if (cluster_copies_log(cluster, peer)) {
-            table_follow_later(cluster, peer);
+            table_follow_later(cluster, peer, cluster->plan.poll_ms);
             return;
         }
         client->awaits_follow = false;
@@ -353,7 +353,7 @@ void table_follow(struct sim_cluster *cluster, struct peer *peer)
                                             cluster_clock(cluster, peer)) &&
                       log_postgres_state_has_anchor(&client->log);
     if (!read->is_anchor && !log_postgres_state_wants_records(&client->log)) {
-        table_follow_later(cluster, peer);
+        table_follow_later(cluster, peer, cluster->plan.poll_ms);
         return;
     }
     table_fill(cluster, &client->log, read);
@@ -371,7 +371,8 @@ void table_take_rows(struct sim_cluster *cluster, struct peer *peer, const struc
 
     if (event->offset != read->number)
         return;
-    table_follow_later(cluster, peer);
+    /* after an answer that is cut it asks at once */
+    table_follow_later(cluster, peer, !read->is_anchor && read->is_cut ? 1 : cluster->plan.poll_ms);
     if (log->follow_id != read->follow_id || !log->is_followed || log->is_lost)
         return;
     if (read->is_anchor) {
