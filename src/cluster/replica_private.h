@@ -44,8 +44,8 @@ struct replica {
     bool has_ended;                 /* whether the end of the log was reached */
     /* no record was read since the place was loaded, which says what the one before it was */
     bool is_at_place;
-    /* The log lacked the next record, and begins before it: the place is loaded again, and the first
-     * record read must be the one before it. Set until a record after that is read, or the end. */
+    /* The log lacked the next record, and begins before it: the place is loaded again, and the
+     * first record read must be the one before it. Set until a later record, or the end, is read */
     bool is_again;
     bool has_before; /* whether that record was read */
     struct sweep_log log;

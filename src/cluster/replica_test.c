@@ -383,7 +383,8 @@ static void host_lose(struct replica_fixture *fixture, struct replica_host *host
 }
 
 /* The log was trimmed, so the host lost it, and a fail-over has undone the trim: the log has the
- * record before the place of the host. If it does not, or cannot be read after that, it is broken. */
+ * record before the place of the host. If it does not, or cannot be read after that, it is
+ * broken. */
 static void test_a_trim_is_undone(void **state)
 {
     struct replica_fixture *fixture = *state;

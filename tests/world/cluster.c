@@ -601,15 +601,9 @@ static void crash(struct sim_cluster *cluster)
     cluster_post_to(cluster, peer, 1000 * world_below(cluster->world, 3 * LEASE_MS), EVENT_RETURN);
 }
 
-/* True in the last part of the run. */
-static bool is_last(const struct sim_cluster *cluster)
-{
-    return cluster->world->time_us > 1000 * (cluster->faults_ms + CALM_MS - LAST_MS);
-}
-
 static void trim_log(struct sim_cluster *cluster, uint64_t before)
 {
-    if (before <= cluster->begin || is_last(cluster))
+    if (before <= cluster->begin || cluster->is_last)
         return;
     truth_trim(&cluster->truth, before);
     cluster->world->totals->trims++;
@@ -988,7 +982,8 @@ void cluster_run(struct world *world)
         world->time_us = event.time_us;
         world->step++;
         world->is_quiet = world->time_us > 1000 * cluster->faults_ms;
-        if (!is_last(cluster))
+        cluster->is_last = world->time_us > 1000 * (cluster->faults_ms + CALM_MS - LAST_MS);
+        if (!cluster->is_last)
             cluster->last_size = cluster->truth.size;
         world_note(world, event_words[event.kind], (uint16_t)event.node, 0, event.append,
                    event.offset);

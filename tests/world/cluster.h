@@ -96,7 +96,8 @@ struct sim_cluster {
     uint64_t begin; /* offset of the first record that the log still has */
     struct deals deals;
     uint64_t log_paused_us;
-    uint64_t last_size; /* decided records of the log, LAST_MS before the end */
+    bool is_last;       /* less than LAST_MS are left */
+    uint64_t last_size; /* decided records of the log before that */
     struct table table;
     struct peer peers[NODES_MAX];
     uint32_t planned;
