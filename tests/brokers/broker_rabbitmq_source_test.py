@@ -257,7 +257,7 @@ class RabbitmqSource(unittest.TestCase):
                                 env={**os.environ, "TICKWHEEL_SOURCES": setting})
         self.addCleanup(daemon.close)
         daemon.find_in_output("event=source_still source=late cause=.*no queue 'other.rejected'")
-        self.assertIn("source late is not read", daemon.call("GET", "/readyz")[2]["detail"])
+        harness.wait_until(lambda: "source late is not read" in str(daemon.call("GET", "/readyz")[2]), 20, "it is shown")
         self.broker.tool("queue", "other.rejected")
         daemon.find_in_output("event=source_read source=late")
         folder = tempfile.mkdtemp(prefix="tickwheel-source-")
