@@ -153,7 +153,7 @@ class Outbox(OutboxCase):
         self.await_empty(self.server)
         self.assertEqual(self.timers(second), [])
         self.assertEqual(second.metric("tickwheel_sources_still"), 1)
-        self.assertIn("source shop is not read", second.call("GET", "/readyz")[2]["detail"])
+        harness.wait_until(lambda: "source shop is not read" in str(second.call("GET", "/readyz")[2]), 20, "it is shown")
         doctor = subprocess.run([harness.find("tickwheel"), "doctor", "--url", f"http://127.0.0.1:{second.port}"],
                                 capture_output=True, text=True, timeout=60, check=False)
         self.assertIn("source shop is not read", doctor.stdout + doctor.stderr)
