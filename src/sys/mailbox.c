@@ -50,14 +50,17 @@ static bool mailbox_lock(struct mailbox *mailbox)
 /* Unlocks the mailbox, and wakes the reader if `was_empty`. */
 static void mailbox_unlock(struct mailbox *mailbox, bool was_empty)
 {
+    /* The reader may free the mailbox as soon as it can take the last message. */
+    struct event_loop *const loop = was_empty ? mailbox->loop_ : NULL;
+
     /* Written under the lock, as in mailbox_take, so that the descriptor is readable exactly while
      * there is something to take. */
     if (was_empty && !mailbox->loop_)
         eventfd_write(mailbox->fd_, 1);
     pthread_mutex_unlock(&mailbox->lock_);
     /* After unlocking, because the reader that wakes up would wait for the lock. */
-    if (was_empty && mailbox->loop_)
-        event_loop_wake(mailbox->loop_);
+    if (loop)
+        event_loop_wake(loop);
 }
 
 void mailbox_post(struct mailbox *mailbox, struct list *message)

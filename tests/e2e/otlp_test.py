@@ -319,7 +319,7 @@ class Spans(unittest.TestCase):
         self.exported(3)
         self.assertGreaterEqual(time.monotonic() - begun, 2.0)
         self.assertEqual([status for _, _, _, status in self.collector.requests[:3]], [503, 429, 200])
-        self.assertEqual(self.daemon.metric(EXPORTED), 3)
+        harness.wait_until(lambda: self.daemon.metric(EXPORTED) == 3, 20, "all are exported")
         self.assertEqual(sum(dropped(self.daemon, reason) for reason in ("queue", "refused", "unreachable")), 0)
 
     # proves: otlp_timeout (at), otlp_timeout (beyond)

@@ -308,7 +308,7 @@ class Crowd(OutboxCase):
         return sorted(sum(watching.values(), free)), live
 
     def check(self, server, daemon):
-        self.await_empty(server, 120)
+        self.await_empty(server, 400)
         timers = self.timers(daemon)
         free, live = self.expected(server)
         self.assertGreater(len(free), 0)

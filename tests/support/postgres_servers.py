@@ -124,8 +124,18 @@ class Postgres(broker_servers.Server):
                                             preexec_fn=None if self.under else leave_root, cwd="/", start_new_session=True)
         harness.started.append(self.process)
 
+    def has_started(self, seconds):
+        """False if a session that began while the server was killed has not noticed yet."""
+        try:
+            super().start(seconds)
+            return True
+        except RuntimeError as error:
+            if "pre-existing shared memory" not in str(error):
+                raise
+            return False
+
     def start(self, seconds=60):
-        super().start(seconds)
+        harness.wait_until(lambda: self.has_started(seconds), seconds, "the server starts")
         if not self.is_standby() and not self.ask(f"SELECT 1 FROM pg_roles WHERE rolname = '{self.user}'"):
             secret = f" PASSWORD '{self.password}'" if self.password else ""
             self.ask(f'CREATE ROLE "{self.user}" LOGIN{secret}')
