@@ -19,7 +19,7 @@ import cluster_nodes
 import harness
 import postgres_servers
 
-KILLS = int(os.environ.get("TEST_KILLS", "30"))
+KILLS = int(os.environ.get("TEST_OUTBOX_KILLS", "30"))
 INBOX_KILLS = int(os.environ.get("TEST_INBOX_KILLS", "30"))
 SWITCH_EVERY = 25  # kills of the server for one after which the standby is promoted
 WRITERS = 4
