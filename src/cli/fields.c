@@ -218,16 +218,11 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
         enum cli_flag_id flag;
         const char *name;
     } texts[] = {
-        {CLI_FLAG_METHOD, "method"},
-        {CLI_FLAG_ORDER, "order"},
-        {CLI_FLAG_CRON, "cron"},
-        {CLI_FLAG_EVERY, "every"},
-        {CLI_FLAG_ZONE, "timezone"},
-        {CLI_FLAG_DST, "dst"},
-        {CLI_FLAG_UNTIL, "until"},
-        {CLI_FLAG_CONTENT_TYPE, "content_type"},
-        {CLI_FLAG_OVERLAP, "overlap"},
-        {CLI_FLAG_ON_HOLIDAY, "on_holiday"},
+        {CLI_FLAG_METHOD, "method"},   {CLI_FLAG_ORDER, "order"},
+        {CLI_FLAG_CRON, "cron"},       {CLI_FLAG_EVERY, "every"},
+        {CLI_FLAG_ZONE, "timezone"},   {CLI_FLAG_DST, "dst"},
+        {CLI_FLAG_UNTIL, "until"},     {CLI_FLAG_CONTENT_TYPE, "content_type"},
+        {CLI_FLAG_OVERLAP, "overlap"}, {CLI_FLAG_ON_HOLIDAY, "on_holiday"},
     };
     const char *payload = cli_flag(cli, CLI_FLAG_PAYLOAD), *text = cli_flag(cli, CLI_FLAG_BODY);
     uint64_t count;
