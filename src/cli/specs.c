@@ -2,7 +2,6 @@
 #include "cli/specs.h"
 
 #include "base/json.h"
-#include "base/json_write.h"
 #include "cli/value.h"
 #include "cli/yaml.h"
 
@@ -34,7 +33,7 @@ static void specs_walk_object(struct specs_json *json, struct json_reader *reade
     struct buffer *out = &json->draft.json;
     struct json_string name;
 
-    json_open(out, NULL, '{');
+    buffer_append_text(out, "{"); /* json_open would set a second comma between elements */
     json_enter_object(reader);
     while (json_next_member(reader, &name)) {
         const struct bytes quoted = {name.raw.data - 1, name.raw.size + 2};
@@ -53,7 +52,7 @@ static void specs_walk_object(struct specs_json *json, struct json_reader *reade
         specs_walk(json, reader);
         spec_leave(&json->draft, path);
     }
-    json_close(out, '}');
+    buffer_append_text(out, "}");
 }
 
 static void specs_walk_array(struct specs_json *json, struct json_reader *reader)

@@ -79,6 +79,8 @@ static void test_specs_of_json(void **state)
     specs_test_check(" {\"a\" : 1.0,\n \"b\": [ {} , \"\\ud83d\\ude00\\/\" ] } ",
                      "1:{\"a\":1.0,\"b\":[{},\"\\ud83d\\ude00\\/\"]}\n");
     specs_test_check("[{\"a\": 1},\n\n{\"a\": 2}]", "1:{\"a\":1}\n3:{\"a\":2}\n");
+    specs_test_check("{\"a\": [{}, {\"b\": 1}, [{}, 2], {}]}",
+                     "1:{\"a\":[{},{\"b\":1},[{},2],{}]}\n");
     specs_test_check("[]", "");
     specs_test_refuses("{\"a\": 1,\n\"b\": {},\n\"\\u0061\": 2}",
                        "line 3: this key is there twice, first in line 1");
