@@ -33,7 +33,7 @@ static void specs_walk_object(struct specs_json *json, struct json_reader *reade
     struct buffer *out = &json->draft.json;
     struct json_string name;
 
-    buffer_append_text(out, "{"); /* json_open would set a second comma between elements */
+    buffer_append_text(out, "{");
     json_enter_object(reader);
     while (json_next_member(reader, &name)) {
         const struct bytes quoted = {name.raw.data - 1, name.raw.size + 2};

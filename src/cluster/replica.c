@@ -178,7 +178,7 @@ void replica_start_over(struct replica *replica)
 {
     replica->reading = REPLICA_EMPTIES;
     replica->first = (struct storage_place){0};
-    replica->is_failing = true; /* until it is emptied */
+    replica->is_failing = true; /* until the storage is emptied */
 }
 
 /* ---- commits ---- */
@@ -715,7 +715,7 @@ static void replica_begin_anew(struct replica *replica, uint64_t offset, const s
                                             .node = frame->node,
                                             .sweep_end = offset + 1};
     replica->reading = REPLICA_EMPTIES;
-    replica->is_failing = true; /* until it is emptied */
+    replica->is_failing = true; /* until the storage is emptied */
     replica->is_again = false;
 }
 
@@ -739,7 +739,7 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
         replica->is_rewound = true;
     } else if (offset <= replica_next(replica) && !replica->is_again) {
         replica->reading = REPLICA_FOLLOWS;
-        replica->is_failing = true; /* until the place is loaded */
+        replica->is_failing = true; /* until the place is loaded from the storage */
         replica->is_again = true;
         replica->has_before = false;
     } else if (offset <= replica_next(replica)) {

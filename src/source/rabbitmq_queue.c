@@ -230,7 +230,7 @@ static bool rabbitmq_queue_complete(struct rabbitmq_queue *queue)
         rabbitmq_message_format(&message, &delivery->json);
     free(headers);
     if (properties->_flags & AMQP_BASIC_MESSAGE_ID_FLAG && properties->message_id.len) {
-        /* an Idempotency-Key of the API has no blank */
+        /* a blank cannot be in an Idempotency-Key of the API, so no client can make this one */
         buffer_printf(&delivery->request, "%s ", source_name(queue->source));
         buffer_append_bytes(&delivery->request, rabbitmq_queue_bytes(properties->message_id));
     }
@@ -371,7 +371,7 @@ static void rabbitmq_queue_wait(struct rabbitmq_queue *queue, uint64_t ms)
         source_wait(queue->source, ms, amqp_get_sockfd(queue->link.connection));
 }
 
-/* ---- what was refused ---- */
+/* ---- messages that cannot become a timer ---- */
 
 static amqp_table_entry_t rabbitmq_queue_entry(const char *name, struct bytes text)
 {

@@ -67,7 +67,7 @@ struct truth {
      * whose, the due time or the sum of the target, and that timer */
     struct {
         uint64_t of, what, serial;
-        uint64_t size; /* of the log, when it was seen first */
+        uint64_t size; /* size of the log when the judge first saw it */
     } made[MADE_MAX];
     size_t made_count;
     uint64_t zombies, repeats, duplicates;

@@ -37,7 +37,7 @@ struct rabbitmq_link {
     const char *ca_file; /* NULL without TLS */
     amqp_connection_state_t connection;
     bool is_lost;
-    char cause[RABBITMQ_CAUSE_SIZE]; /* why the connection was lost */
+    char cause[RABBITMQ_CAUSE_SIZE]; /* why is_lost is set, in words; empty before */
 };
 
 /* Checks the URL without connecting. `own` names the parameters that the caller reads itself, and
