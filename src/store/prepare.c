@@ -270,6 +270,20 @@ void prepare_take_back(struct prepare_counts *counts, const struct storage_batch
     prepare_count_tenants(&counts->tenant_counts, batch, -1);
 }
 
+bool prepare_body(struct prepare_rows *rows, struct prepare_counts *counts,
+                  struct storage_batch *const *batches, size_t count, struct buffer *to)
+{
+    const struct wall trim = counts->trim;
+    const bool is_encoded = prepare_encode(rows, counts, batches, count, to);
+
+    for (size_t i = is_encoded ? count : 0; i > 0; i--)
+        prepare_take_back(counts, batches[i - 1]);
+    while (tenant_counts_take_changed(&counts->tenant_counts))
+        continue; /* they are the same again */
+    counts->trim = trim;
+    return is_encoded;
+}
+
 /* ---- reading ---- */
 
 static bool prepare_is_count(const struct rowop *op)

@@ -27,6 +27,10 @@ struct prepare_rows {
 bool prepare_encode(struct prepare_rows *rows, struct prepare_counts *counts,
                     struct storage_batch *const *batches, size_t count, struct buffer *to);
 
+/* Like prepare_encode, but the counts stay as they are until the body is applied. */
+bool prepare_body(struct prepare_rows *rows, struct prepare_counts *counts,
+                  struct storage_batch *const *batches, size_t count, struct buffer *to);
+
 /* Uncounts a batch that had no effect; the last one first. */
 void prepare_take_back(struct prepare_counts *counts, const struct storage_batch *batch);
 

@@ -70,14 +70,8 @@ static enum error_code rocksdb_follow_prepare(struct rocksdb_store *store, uint1
     enum error_code code = ERROR_NONE;
 
     pthread_mutex_lock(&store->write_lock);
-    const struct wall trim = counts->trim;
-    if (!prepare_encode(&store->rows, counts, batches, count, to))
+    if (!prepare_body(&store->rows, counts, batches, count, to))
         code = error_set(ret_error, ERROR_NO_MEMORY, "prepare");
-    for (size_t i = code ? 0 : count; i > 0; i--)
-        prepare_take_back(counts, batches[i - 1]);
-    while (tenant_counts_take_changed(&counts->tenant_counts))
-        continue; /* they are the same in the tables */
-    counts->trim = trim;
     pthread_mutex_unlock(&store->write_lock);
     return code;
 }

@@ -1,6 +1,6 @@
 /*
- * varint.h - numbers as RocksDB stores them: groups of seven bits, the lowest first, each but the
- * last with its highest bit set.
+ * varint.h - numbers as RocksDB and the runs of wheel/ store them: groups of seven bits, the lowest
+ * first, each but the last with its highest bit set.
  *
  * Threads    No state: any.
  */

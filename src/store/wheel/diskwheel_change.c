@@ -15,17 +15,8 @@ enum error_code diskwheel_prepare(struct storage *storage, struct storage_batch 
     assert(batches[0]->partition < store->partition_count);
     pthread_mutex_lock(&store->lock);
     enum error_code code = diskwheel_worker_make_room(store, ret_error);
-    if (!code) {
-        const struct wall trim = counts->trim;
-
-        if (!prepare_encode(&store->rows, counts, batches, count, to))
-            code = error_set(ret_error, ERROR_NO_MEMORY, "prepare");
-        for (size_t i = code ? 0 : count; i > 0; i--)
-            prepare_take_back(counts, batches[i - 1]);
-        while (tenant_counts_take_changed(&counts->tenant_counts))
-            continue;
-        counts->trim = trim;
-    }
+    if (!code && !prepare_body(&store->rows, counts, batches, count, to))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "prepare");
     pthread_mutex_unlock(&store->lock);
     return code;
 }
