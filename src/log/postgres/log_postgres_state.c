@@ -121,8 +121,11 @@ enum error_code log_postgres_state_append(struct log_postgres_state *state, uint
 
 /* ---- events ---- */
 
+/* Notes what the owner knows. A record that it takes may be before one of its own that has landed. */
 static void log_postgres_give(struct log_postgres_state *state, uint64_t next, uint64_t chain)
 {
+    if (state->is_given && next < state->given)
+        return;
     state->is_given = true;
     state->given = next;
     state->given_chain = chain;
@@ -171,8 +174,7 @@ enum log_kind log_postgres_state_take(struct log_postgres_state *state, struct l
             (struct log_event){.kind = LOG_LOST, .code = ERROR_IO, .reason = state->reason};
     } else if (log_postgres_has_end(state)) {
         state->is_told = true;
-        if (!state->is_given || state->given <= state->next)
-            log_postgres_give(state, state->next, state->chain);
+        log_postgres_give(state, state->next, state->chain);
         *ret_event = (struct log_event){.kind = LOG_END, .offset = state->next};
     }
     return ret_event->kind;

@@ -83,6 +83,27 @@ static void test_an_append_lands(void **state)
     assert_takes(log, LOG_NOTHING, 0);
 }
 
+/* An owner that takes its records late: the next append goes after the one that has landed. */
+static void test_records_that_are_taken_late(void **state)
+{
+    struct log_postgres_state *log = *state;
+
+    for (uint64_t place = 1; place <= 3; place++) {
+        append_b(log);
+        assert_int_equal(log->append.place, place);
+        answer(log, (struct log_postgres_answer){.is_there = true});
+        assert_takes(log, LOG_LANDED, place);
+        if (place == 2)
+            assert_takes(log, LOG_RECORD, 1);
+    }
+    append_b(log);
+    assert_takes(log, LOG_RECORD, 2);
+    answer(log, (struct log_postgres_answer){.is_there = true});
+    assert_takes(log, LOG_LANDED, 4);
+    append_b(log);
+    assert_int_equal(log->append.place, 5);
+}
+
 /* The connection broke, and the append was sent again. A row with its chain is the append, which
  * has landed when it was written again without a warning. */
 static void test_an_append_is_found(void **state)
@@ -270,17 +291,12 @@ int main(void)
 {
 #define STATE_TEST(test) cmocka_unit_test_setup_teardown(test, state_set_up, state_tear_down)
     const struct CMUnitTest tests[] = {
-        STATE_TEST(test_an_append_lands),
-        STATE_TEST(test_an_append_is_found),
-        STATE_TEST(test_an_append_is_refused),
-        STATE_TEST(test_a_place_that_is_trimmed),
-        STATE_TEST(test_an_append_after_a_lost_record),
-        STATE_TEST(test_the_own_record_waits),
-        STATE_TEST(test_the_record_before),
-        STATE_TEST(test_the_chain_breaks),
-        STATE_TEST(test_comparisons),
-        STATE_TEST(test_when_it_compares),
-        STATE_TEST(test_a_control_log),
+        STATE_TEST(test_an_append_lands),         STATE_TEST(test_records_that_are_taken_late),
+        STATE_TEST(test_an_append_is_found),      STATE_TEST(test_an_append_is_refused),
+        STATE_TEST(test_a_place_that_is_trimmed), STATE_TEST(test_an_append_after_a_lost_record),
+        STATE_TEST(test_the_own_record_waits),    STATE_TEST(test_the_record_before),
+        STATE_TEST(test_the_chain_breaks),        STATE_TEST(test_comparisons),
+        STATE_TEST(test_when_it_compares),        STATE_TEST(test_a_control_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
