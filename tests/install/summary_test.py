@@ -25,7 +25,7 @@ add_test(NAME bad COMMAND sh -c "exit 1")
 add_test(NAME quick COMMAND sh -c "exit 0")
 add_test(NAME late COMMAND sh -c "exit 0")
 add_test(NAME late_and_more COMMAND sh -c "exit 0")
-foreach(name once_seldom once_crashed once_aborted seeded)
+foreach(name once_seldom once_leaving once_leaked once_crashed once_aborted seeded)
     add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${name}.sh)
 endforeach()
 set_tests_properties(quick PROPERTIES LABELS check)
@@ -36,6 +36,9 @@ set_tests_properties(late_and_more PROPERTIES LABELS "more;nightly")
 # They fail in the first run only, but for the last, which any run with its seed fails.
 ONCE = {
     "once_seldom": "echo TEST_SEED=1; echo '[  FAILED  ] a'; echo TEST_SEED=2; exit 1",
+    "once_leaving": "echo '[  FAILED  ] a'; echo 'ERROR: LeakSanitizer: detected memory leaks'; "
+                    "echo 'SUMMARY: AddressSanitizer: 9 byte(s) leaked in 1 allocation(s).'; exit 1",
+    "once_leaked": "echo 'ERROR: LeakSanitizer: detected memory leaks'; exit 1",
     "once_crashed": "echo 'ERROR: AddressSanitizer: heap-use-after-free'; exit 1",
     "once_aborted": "kill -ABRT $$",
     "seeded": "echo TEST_SEED=5; exit 1",
@@ -81,14 +84,16 @@ class Summary(unittest.TestCase):
                       "of those that passed)", done.stderr)
 
     def test_what_passes_alone_is_named(self):
-        done = self.run_script("-R", "good|once_seldom")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        before, last = done.stdout.splitlines()[-2:]
-        self.assertEqual(before, "failed among others, passed alone: once_seldom")
-        self.assertTrue(last.startswith("dev: 2 test programs passed"), last)
+        for name in ("once_seldom", "once_leaving"):
+            with self.subTest(name=name):
+                done = self.run_script("-R", f"good|{name}")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                before, last = done.stdout.splitlines()[-2:]
+                self.assertEqual(before, f"failed among others, passed alone: {name}")
+                self.assertTrue(last.startswith("dev: 2 test programs passed"), last)
 
     def test_a_crash_or_a_seed_that_fails_again_is_a_failure(self):
-        for name in ("once_crashed", "once_aborted", "seeded"):
+        for name in ("once_leaked", "once_crashed", "once_aborted", "seeded"):
             with self.subTest(name=name):
                 done = self.run_script("-R", f"good|once_seldom|{name}")
                 self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
