@@ -65,6 +65,7 @@ void cluster_plan_draw_log(struct cluster_plan *plan, uint64_t seed, enum plan_l
     plan->is_synchronous = is_one_of(&own, 500);
     plan->switch_gap_ms = draw_gap(&own, 700, 3000, 20000);
     plan->away_gap_ms = draw_gap(&own, 500, 3000, 20000);
+    plan->cut_permille = draw_permille(&own, 300, 500);
 }
 
 /* Draws limits so low that timers are put back, and so high that none waits for GRACE_MS. */
@@ -123,7 +124,7 @@ void cluster_plan_without(struct cluster_plan *plan, uint64_t without)
         plan->is_skewed = plan->is_drifting = false;
     }
     if (IS_OFF(lateness))
-        plan->late_permille = plan->lag_permille = 0;
+        plan->late_permille = plan->lag_permille = plan->cut_permille = 0;
     if (IS_OFF(stops))
         plan->stop_gap_ms = 0;
     if (IS_OFF(drains))

@@ -37,6 +37,8 @@ struct cluster_plan {
     bool has_table, is_synchronous;
     /* mean times between restarts and fail-overs of the server, and absences of the standby */
     uint64_t switch_gap_ms, away_gap_ms;
+    /* share of events of the log behind which the time of a node's turn is over */
+    uint32_t cut_permille;
 };
 
 void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random);

@@ -428,6 +428,10 @@ void table_begin_turn(struct sim_cluster *cluster, struct peer *peer)
 
         if (!is_read || !peer->client.awaits_follow)
             table_hand_in(cluster, peer, &event);
+        if (world_chance(cluster->world, cluster->plan.cut_permille)) {
+            cluster_post_to(cluster, peer, 1000, EVENT_WORK);
+            break;
+        }
     }
 }
 

@@ -121,7 +121,7 @@ enum error_code log_postgres_state_append(struct log_postgres_state *state, uint
 
 /* ---- events ---- */
 
-/* Notes what the owner knows. A record that it takes may be before one of its own that has landed. */
+/* Notes what the owner knows. It may take a record after a later one of its own has landed. */
 static void log_postgres_give(struct log_postgres_state *state, uint64_t next, uint64_t chain)
 {
     if (state->is_given && next < state->given)
