@@ -369,9 +369,16 @@ static void node_serve_end(struct node_replica *replica, uint64_t offset)
         replica_pass(replica->replica, offset);
 }
 
+/* Handles an event of the log. While the replica waits for rows of another node, the log is still
+ * read from where it was followed before. */
 static void node_serve_handle(struct node_replica *replica, const struct log_event *event,
                               struct instant now)
 {
+    const bool is_read =
+        event->kind == LOG_RECORD || event->kind == LOG_END || event->kind == LOG_LOST;
+
+    if (is_read && (replica->awaits_copy || replica->is_copying))
+        return;
     switch (event->kind) {
     case LOG_RECORD:
         replica_read(replica->replica, event->offset, event->bytes, now);
