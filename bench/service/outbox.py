@@ -2,7 +2,7 @@
 """Rows of an outbox in PostgreSQL become timers: what a backlog costs, how long a row takes at a steady rate, how large the
 outbox stays, and what an idle reader asks.
 
-    outbox.py [--rows N] [--batch N] [--rate N] [--seconds N] [--idle N] [--fsync off]
+    outbox.py [--rows N] [--batch N] [--rate N] [--clients N] [--seconds N] [--idle N] [--fsync off]
 
 CPU is that of the daemon and of the session that it reads with, for each row: it depends less on other work of the
 machine than rates and times do. TMPDIR=/dev/shm leaves the disk out.
@@ -124,17 +124,19 @@ def live(bench, batch, seconds):
           flush=True)
 
 
-def steady(bench, rate, seconds):
-    """Eight clients write transactions of one row at this rate."""
+def steady(bench, rate, clients, seconds):
+    """Clients write transactions of one row at this rate. One that is late writes its next at once, so the rate holds while
+    the clients together can write it. The sizes are those of this rate: what earlier rows took is given back first."""
+    bench.server.look("VACUUM FULL tickwheel.outbox")
     before, cost, buckets, most, began = bench.rows(), Cost(bench), bench.buckets(), 0, time.monotonic()
-    writer = pgbench(bench, SCHEDULE, seconds, "-c", "8", "-R", str(rate))
+    writer = pgbench(bench, SCHEDULE, seconds, "-M", "prepared", "-c", str(clients), "-R", str(rate))
     while writer.is_alive():
         writer.join(5)
         most = max(most, bench.kilobytes())
         if int(time.monotonic() - began) % 60 < 5:
             print(f"  {time.monotonic() - began:.0f} s: the outbox has {bench.kilobytes()} kB, at most {most}", flush=True)
     rows = bench.rows() - before
-    print(f"{rows / seconds:.0f} rows a second for {seconds} s: from write to timer p50 {bench.late_ms(buckets, 0.5):.1f} ms, "
+    print(f"{rows / seconds:.0f} rows a second of {clients} clients for {seconds} s: from write to timer p50 {bench.late_ms(buckets, 0.5):.1f} ms, "
           f"p99 {bench.late_ms(buckets, 0.99):.1f} ms; the outbox had {most} kB at most; {cost.of(rows)}", flush=True)
 
 
@@ -151,6 +153,7 @@ def main():
     parser.add_argument("--rows", type=int, default=400000)
     parser.add_argument("--batch", type=int, default=1000)
     parser.add_argument("--rate", type=int, default=1000)
+    parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--idle", type=int, default=30)
     parser.add_argument("--fsync", default="on")
@@ -161,7 +164,7 @@ def main():
         try:
             backlog(bench, folder, options.rows)
             live(bench, options.batch, min(options.seconds, 20))
-            steady(bench, options.rate, options.seconds)
+            steady(bench, options.rate, options.clients, options.seconds)
             idle(bench, options.idle)
         finally:
             if bench.daemon:
