@@ -182,6 +182,35 @@ class PostgresTest(broker_scenario.Scenario):
         self.assertEqual(int(standby.look("SELECT count(DISTINCT webhook_id) FROM timers")), len(timers))
 
     # proves: inbox-once
+    def test_a_synchronous_standby_is_away(self):
+        """Goal: a timer has not fired while a fail-over to the synchronous standby may lose its row. Method: the standby stands
+        still, and the wait for it is ended at the server, which thereby commits alone, until the daemon waits again."""
+        self.broker.start()
+        self.broker.look(CALLED + "; CREATE FUNCTION public.work(event jsonb) RETURNS void LANGUAGE sql AS ''")
+        standby = self.broker.standby()
+        self.addCleanup(standby.__exit__)
+        postgres_servers.Standby.start(standby)
+        daemon = self.start()
+        standby.freeze()
+        self.schedule(daemon, [self.broker.target(), "postgres://main/call/work"], int(time.time() * 1000), 1)
+
+        def rows():
+            return self.count("timers") + self.count("tickwheel.called")
+
+        def commit_alone():
+            self.broker.ask("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+            return rows() == 2
+
+        def are_repeated():
+            return self.broker.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "2"
+        harness.wait_until(commit_alone, 60, "both are committed")
+        harness.wait_until(are_repeated, 60, "both wait again")
+        self.assertEqual(daemon.metric("tickwheel_timers_fired_total"), 0)
+        standby.thaw()
+        harness.wait_until(lambda: daemon.metric("tickwheel_timers_fired_total") == 2, 60, "both fired")
+        self.assertEqual(rows(), 2)
+
+    # proves: inbox-once
     def test_once_under_kills(self):
         """Goal: whatever is killed, each timer is one row and one call, never before it was due."""
         rounds = int(os.environ.get("TEST_ROUNDS", "6"))

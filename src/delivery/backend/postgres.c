@@ -8,6 +8,11 @@
  * delays the others by a moment and no more. A call is always alone. Calls have a connection of
  * their own, because their time is the user's.
  *
+ * A server with synchronous standbys may have committed a row that no standby has: it was restarted,
+ * or an administrator ended its wait. The repeat finds the row. So each transaction writes a message
+ * into the server's log, and its commit waits for the standby in any case. A commit with a warning
+ * was not waited for, and the connection counts as lost.
+ *
  * All statements of a connection are sent without waiting for answers (pipeline mode). Answers come
  * in the order of the statements, so the statements under way are a list of steps.
  */
@@ -24,9 +29,12 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Time in milliseconds after which the server ends a statement: one that waits for a lock, or a
- * function that does not return. */
-#define STATEMENT_TIME "5000"
+/* Sets the time in milliseconds after which the server ends a statement: one that waits for a lock,
+ * or a function that does not return. The second column makes the transaction one that writes. */
+#define SETUP_SQL                                                   \
+    "SELECT set_config('statement_timeout', '5000', true),"         \
+    " CASE WHEN current_setting('synchronous_standby_names') <> ''" \
+    " THEN pg_logical_emit_message(true, 'tickwheel', '') END"
 
 enum {
     ANSWER_MS = 10000, /* time without an answer after which a connection is lost */
@@ -73,7 +81,7 @@ struct inbox {
     const struct broker_settings *settings;
     struct inbox_lane lanes[LANES]; /* for tables, and for calls */
     bool is_connected;
-    bool is_lost;              /* memory ran out, or the server is a standby now */
+    const char *lost;          /* reason to give the connection up; NULL if there is none */
     size_t row_count, row_max; /* messages without an outcome of the server */
     struct buffer sql, headers, event;
 };
@@ -172,7 +180,8 @@ static void inbox_disconnect(void *client)
         inbox_free_steps(&lane->again);
         lane->commits = 0;
     }
-    inbox->is_connected = inbox->is_lost = false;
+    inbox->is_connected = false;
+    inbox->lost = NULL;
     inbox->row_count = 0;
 }
 
@@ -238,7 +247,7 @@ static void inbox_send(struct inbox *inbox, struct inbox_lane *lane, struct inbo
                        const char *sql)
 {
     if (!step) {
-        inbox->is_lost = true;
+        inbox->lost = "out of memory";
         return;
     }
     const struct postgres_query query = {
@@ -263,7 +272,7 @@ static void inbox_send_plain(struct inbox *inbox, struct inbox_lane *lane, enum 
 static void inbox_transact(struct inbox *inbox, struct inbox_lane *lane, struct list *rows)
 {
     inbox_send_plain(inbox, lane, STEP_SETUP, "BEGIN");
-    inbox_send_plain(inbox, lane, STEP_SETUP, "SET LOCAL statement_timeout = " STATEMENT_TIME);
+    inbox_send_plain(inbox, lane, STEP_SETUP, SETUP_SQL);
     for (struct list *link; (link = list_pop(rows));) {
         struct inbox_step *step = list_item(link, struct inbox_step, link);
 
@@ -469,8 +478,8 @@ static void inbox_note(struct inbox *inbox, struct inbox_step *step, const PGres
     snprintf(step->error, sizeof(step->error), "%.150s", error.text);
     step->is_aborted = postgres_result_is(result, "25P02");
     step->result = state && inbox_is_final(step, state) ? DELIVERY_ENDED : DELIVERY_FAILED;
-    if (postgres_result_is(result, "25006")) /* read only: a standby now */
-        inbox->is_lost = true;
+    if (postgres_result_is(result, "25006")) /* a standby now */
+        inbox->lost = "the server is read only";
 }
 
 static void inbox_settle(struct inbox *inbox, struct inbox_step *step)
@@ -512,9 +521,11 @@ static void inbox_answer(struct inbox *inbox, struct inbox_lane *lane, PGresult 
 {
     struct list *link = list_pop(&lane->steps);
     struct inbox_step *step = link ? list_item(link, struct inbox_step, link) : NULL;
+    /* A function that warns does so before the answer to its row. */
+    const bool has_warning = postgres_connection_take_warning(&lane->connection);
 
     if (!step) {
-        inbox->is_lost = true;
+        inbox->lost = "the server answered more than was asked";
         return;
     }
     if (step->kind == STEP_ROW) {
@@ -522,10 +533,12 @@ static void inbox_answer(struct inbox *inbox, struct inbox_lane *lane, PGresult 
         list_push(&lane->answered, &step->link);
         return;
     }
-    if (step->kind == STEP_COMMIT)
+    if (step->kind == STEP_COMMIT && has_warning)
+        inbox->lost = "committed without the standby";
+    else if (step->kind == STEP_COMMIT)
         inbox_end_transaction(inbox, lane, result);
     else if (postgres_result_check(result, NULL))
-        inbox->is_lost = true;
+        inbox->lost = "the server refuses transactions that write";
     free(step);
 }
 
@@ -538,16 +551,16 @@ static enum error_code inbox_turn(struct inbox *inbox, struct inbox_lane *lane, 
     inbox_send_waiting(inbox, lane);
     is_up = postgres_connection_turn(&lane->connection) &&
             lane->connection.generation == lane->generation;
-    for (PGresult *result; is_up && (result = postgres_connection_take(&lane->connection));) {
+    for (PGresult *result;
+         is_up && !inbox->lost && (result = postgres_connection_take(&lane->connection));) {
         inbox_answer(inbox, lane, result);
         PQclear(result);
         *has_answers = true;
     }
     inbox_send_waiting(inbox, lane);
-    if (is_up && !inbox->is_lost)
+    if (is_up && !inbox->lost)
         return ERROR_NONE;
-    const char *cause =
-        inbox->is_lost ? "the server is read only, or memory is out" : lane->connection.cause;
+    const char *cause = inbox->lost ? inbox->lost : lane->connection.cause;
     return error_set(ret_error, ERROR_IO, "%.190s", *cause ? cause : "the connection is lost");
 }
 
