@@ -7,7 +7,7 @@
 DATA ?= ./data
 FLAGS ?=
 # make example COUNT=100000 HOLD=30s FLAGS=--crash
-# make test-cluster-long ROWS="kill stop" ROUNDS=10
+# make test-cluster-long ROWS="kill stop disk" ROUNDS=10 TIMERS=100000
 COUNT ?= 1000000
 HOLD ?= 3m
 SEED ?= 1
@@ -123,7 +123,7 @@ test-cluster-long: ## faults of nodes, brokers, network, clocks and disks under 
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver kafka_tool faultlayer load_client >/dev/null
 	@for row in $(ROWS); do echo "== $$row"; \
-		PYTHONDONTWRITEBYTECODE=1 TEST_BUILD=build/release TEST_ROUNDS=$(ROUNDS) \
+		PYTHONDONTWRITEBYTECODE=1 TEST_BUILD=build/release TEST_ROUNDS=$(ROUNDS) TEST_TIMERS=$(TIMERS) \
 		python3 tests/cluster/long/$${row}_test.py || [ $$? -eq 77 ] || failed="$$failed $$row"; \
 	done; [ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
 

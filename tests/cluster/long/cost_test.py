@@ -4,7 +4,7 @@ brokers take a million timers in batches, fire some of them, and then begin with
 brokers and nodes for each timer, the bytes of the log and of the nodes' disks, and the rows that are restored in a second.
 Processor time depends less on other work of the machine than rates do.
 
-    TEST_ROUNDS=N    timers; a third of them fire
+    TEST_TIMERS=N    timers; a third of them fire
 """
 
 import glob
@@ -14,10 +14,9 @@ import time
 
 import fault_case
 import harness
-import load
 import speed_test
 
-TIMERS = load.rounds(900000) // 3000 * 3000
+TIMERS = fault_case.timers(900000) // 3000 * 3000
 FIRED = TIMERS // 3
 DUE_S = 60  # longer than the creates take
 WARM_S, IDLE_S = 30, 20

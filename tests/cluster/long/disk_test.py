@@ -10,9 +10,8 @@ import time
 
 import fault_case
 import harness
-import load
 
-TIMERS = load.rounds(1000000)
+TIMERS = fault_case.timers(1000000)
 BATCH = 1000
 BACK_S_MAX = 15
 SAMPLE = 600

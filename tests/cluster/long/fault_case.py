@@ -14,6 +14,7 @@ A test makes rounds of a fault, and says which partitions it met and for how lon
 
     TEST_SEED=N      repeats the choices
     TEST_ROUNDS=N    rounds of the fault
+    TEST_TIMERS=N    timers of a row that counts them in place of rounds
 """
 
 import contextlib
@@ -49,6 +50,10 @@ LOG = os.environ.get("TEST_LOG", "kafka")
 def partition_of(timer_id):
     """The 16 bits of the id behind its 48 bits of time: timer_id_format of src/timer/timer.c."""
     return int(timer_id, 32) >> 2 >> 64 & 0xffff
+
+
+def timers(default):
+    return int(os.environ.get("TEST_TIMERS") or default)
 
 
 def seconds(values):

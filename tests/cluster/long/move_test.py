@@ -12,7 +12,7 @@ import time
 import fault_case
 import load
 
-TIMERS = load.rounds(1000000)
+TIMERS = fault_case.timers(1000000)
 MOVES = 20
 BATCH = 1000
 

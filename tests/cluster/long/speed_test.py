@@ -5,7 +5,7 @@ benchmarks (bench/service/load), at all nodes at once, and then the same for one
 many creates first, for a broker compiles its code as it runs; three runs of creates follow, whose median counts. One machine
 carries all of it: brokers, nodes, clients and the receiver.
 
-    TEST_ROUNDS=N    timers of each run that are created in batches, and a tenth of them drained
+    TEST_TIMERS=N    timers of each run that are created in batches, and a tenth of them drained
 """
 
 import json
@@ -21,7 +21,7 @@ import fault_case
 import harness
 import load
 
-TIMERS = load.rounds(600000)
+TIMERS = fault_case.timers(600000)
 DRAINED = TIMERS // 10
 BATCH, CONNECTIONS = 1000, 4
 CREATES_MIN, SINGLE_MS_MAX, SHARE_MIN = 100000, 60, 0.5
