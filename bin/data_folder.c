@@ -216,7 +216,7 @@ static enum error_code data_folder_copy_files(struct data_folder_copy *copy, con
         code = error_set(copy->error, ERROR_INVALID, "%s is no data folder", copy->backup);
     struct folder_identity identity;
     if (!code)
-        code = folder_identify(copy->backup, &identity, copy->error);
+        code = folder_identify(copy->backup, FOLDER_OF_ROCKSDB, &identity, copy->error);
     if (!code)
         code = data_folder_check_sealed(copy->backup, copy->error);
     if (!code) /* checks before anything is written */

@@ -56,7 +56,7 @@ enum error_code store_backup(struct storage *storage, const char *folder,
     if (!code)
         code = folder_write_identity(folder, &identity, ret_error);
     if (!code)
-        code = folder_seal(folder, ret_error);
+        code = folder_seal(folder, FOLDER_OF_ROCKSDB, ret_error);
     if (!code)
         code = files_sync_folder_of(folder, ret_error);
     if (!code)

@@ -342,7 +342,7 @@ static enum error_code rocksdb_database_check_format(struct rocksdb_store *store
     if (code)
         return code;
     if (store->format != RECORD_FORMAT)
-        return folder_refuse_format(store->folder, store->format, ret_error);
+        return folder_refuse_format(store->folder, FOLDER_OF_ROCKSDB, store->format, ret_error);
     uint64_t partitions, corrupt;
     if ((code = store_load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
         (code = store_load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))

@@ -147,7 +147,7 @@ static enum error_code rocksdb_ask_tables(struct rocksdb_store *store, struct er
 /* True if the data folder is where it was. */
 bool store_look(struct rocksdb_store *store)
 {
-    const bool is_there = folder_is_there(store->folder, store->folder_lock);
+    const bool is_there = folder_is_there(store->folder, FOLDER_OF_ROCKSDB, store->folder_lock);
 
     atomic_store(&store->seen_ns, is_there ? instant_now().ns : 0);
     return is_there;

@@ -31,7 +31,16 @@ enum file_kind {
     FILE_TABLE,    /* rows */
     FILE_LOG,      /* RocksDB's: empty */
     FILE_SEGMENT,  /* of our log */
+    FILE_STATE,    /* names the runs of the store on a wheel */
+    FILE_RUN,      /* records of that store */
 };
+
+enum { RUN_NAME_SIZE = 20, FORMAT_WHEEL = RECORD_FORMAT + 1 };
+
+uint64_t folder_format(enum folder_store store)
+{
+    return store == FOLDER_OF_WHEEL ? FORMAT_WHEEL : RECORD_FORMAT;
+}
 
 static bool rocksdb_folder_is_number(const char *text, size_t size)
 {
@@ -59,7 +68,29 @@ static enum file_kind rocksdb_folder_kind_of(const char *name)
     if (size > 4 && strcmp(name + size - 4, ".log") == 0 &&
         rocksdb_folder_is_number(name, size - 4))
         return FILE_LOG;
+    if (strcmp(name, FOLDER_STATE_NAME) == 0)
+        return FILE_STATE;
+    uint64_t number;
+    if (size == RUN_NAME_SIZE && strncmp(name, "run-", 4) == 0 &&
+        number_parse((struct bytes){name + 4, size - 4}, 16, &number))
+        return FILE_RUN;
     return FILE_OTHER;
+}
+
+/* True if the store makes such files. */
+static bool rocksdb_folder_is_of_store(enum file_kind kind, enum folder_store store)
+{
+    switch (kind) {
+    case FILE_OTHER:
+        return false;
+    case FILE_SEGMENT:
+        return true;
+    case FILE_STATE:
+    case FILE_RUN:
+        return store == FOLDER_OF_WHEEL;
+    default:
+        return store == FOLDER_OF_ROCKSDB;
+    }
 }
 
 static enum error_code rocksdb_folder_path_of(const char *folder, const char *name,
@@ -73,6 +104,7 @@ static enum error_code rocksdb_folder_path_of(const char *folder, const char *na
 /* ---- all files of a folder ---- */
 
 struct listing {
+    enum folder_store store;
     struct folder_file *files;
     size_t count, capacity;
     uint64_t bytes;
@@ -82,9 +114,21 @@ struct listing {
     bool is_out_of_memory;
 };
 
-/* Names of files that tickwheeld, RocksDB or the file system makes. A star at the end stands for
- * any rest. */
-static bool rocksdb_folder_is_known(const char *name)
+/* A star at the end stands for any rest. */
+static bool rocksdb_folder_is_one_of(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t known = strlen(names[i]);
+        const bool is_prefix = names[i][known - 1] == '*';
+
+        if (is_prefix ? strncmp(name, names[i], known - 1) == 0 : strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Names of files that tickwheeld, its store or the file system makes. */
+static bool rocksdb_folder_is_known(const char *name, enum folder_store store)
 {
     static const char *const names[] = {
         FOLDER_IDENTITY_NAME "*",
@@ -95,26 +139,22 @@ static bool rocksdb_folder_is_known(const char *name)
         FOLDER_BACKUP_NAME "*",
         FOLDER_PARTIAL_NAME "*",
         FOLDER_CLOCK_NAME "*",
-        "CURRENT*",
-        "MANIFEST-*",
-        "IDENTITY*",
-        "OPTIONS-*",
-        "LOG*",
-        "LOCK",
         "RESTORING*",
         "probe*",
         "lost+found",
     };
+    static const char *const rocksdb[] = {
+        "CURRENT*", "MANIFEST-*", "IDENTITY*", "OPTIONS-*", "LOG*", "LOCK",
+    };
+    static const char *const wheel[] = {FOLDER_STATE_NAME "*"};
     const size_t size = strlen(name);
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        const size_t known = strlen(names[i]);
-        const bool is_prefix = names[i][known - 1] == '*';
-
-        if (is_prefix ? strncmp(name, names[i], known - 1) == 0 : strcmp(name, names[i]) == 0)
-            return true;
-    }
-    return size > 7 && strcmp(name + size - 7, ".dbtmp") == 0;
+    if (rocksdb_folder_is_one_of(name, names, sizeof(names) / sizeof(*names)))
+        return true;
+    if (store == FOLDER_OF_WHEEL)
+        return rocksdb_folder_is_one_of(name, wheel, sizeof(wheel) / sizeof(*wheel));
+    return rocksdb_folder_is_one_of(name, rocksdb, sizeof(rocksdb) / sizeof(*rocksdb)) ||
+           (size > 7 && strcmp(name + size - 7, ".dbtmp") == 0);
 }
 
 static bool rocksdb_folder_add_file(struct listing *listing, const char *name, uint64_t size)
@@ -139,14 +179,16 @@ static bool rocksdb_folder_list_one(void *context, const struct files_entry *ent
 {
     struct listing *listing = context;
 
+    const enum file_kind kind = rocksdb_folder_kind_of(entry->name);
+
     listing->bytes += entry->is_folder ? 0 : entry->bytes;
-    if (!listing->has_stranger && !rocksdb_folder_is_known(entry->name) &&
-        (entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER)) {
+    if (!listing->has_stranger && !rocksdb_folder_is_known(entry->name, listing->store) &&
+        (entry->is_folder || !rocksdb_folder_is_of_store(kind, listing->store))) {
         listing->has_stranger = true;
         snprintf(listing->stranger, sizeof(listing->stranger), "%.63s", entry->name);
     }
     listing->has_log_folder |= entry->is_folder && strcmp(entry->name, FOLDER_LOG_NAME) == 0;
-    return entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER ||
+    return entry->is_folder || !rocksdb_folder_is_of_store(kind, listing->store) ||
            rocksdb_folder_add_file(listing, entry->name, entry->bytes);
 }
 
@@ -173,10 +215,10 @@ static int rocksdb_folder_compare_files(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static enum error_code rocksdb_folder_list(const char *folder, struct listing *ret_listing,
-                                           struct error *ret_error)
+static enum error_code rocksdb_folder_list(const char *folder, enum folder_store store,
+                                           struct listing *ret_listing, struct error *ret_error)
 {
-    *ret_listing = (struct listing){0};
+    *ret_listing = (struct listing){.store = store};
     enum error_code code = files_list(folder, rocksdb_folder_list_one, ret_listing, ret_error);
     char path[PATH_MAX];
     if (!code && ret_listing->has_log_folder &&
@@ -324,7 +366,7 @@ void folder_identity_encode(const struct folder_identity *identity, struct buffe
 {
     const size_t begin = to->size;
 
-    buffer_printf(to, IDENTITY_HEAD "%d\n", RECORD_FORMAT);
+    buffer_printf(to, IDENTITY_HEAD "%llu\n", (unsigned long long)folder_format(identity->store));
     if (identity->has_log) {
         buffer_append_text(to, "log ");
         for (size_t i = 0; i < LOG_ID_SIZE; i++)
@@ -351,10 +393,10 @@ static bool rocksdb_folder_parse_log_id(struct bytes hex, uint8_t ret_id[LOG_ID_
     return true;
 }
 
-enum error_code folder_identity_decode(struct bytes text, struct folder_identity *ret_identity,
-                                       uint64_t *ret_format)
+enum error_code folder_identity_decode(struct bytes text, enum folder_store store,
+                                       struct folder_identity *ret_identity, uint64_t *ret_format)
 {
-    struct folder_identity identity = {.is_known = true};
+    struct folder_identity identity = {.store = store, .is_known = true};
     const struct bytes head = BYTES(IDENTITY_HEAD);
     struct bytes rest = text, line;
 
@@ -363,7 +405,7 @@ enum error_code folder_identity_decode(struct bytes text, struct folder_identity
     rest = (struct bytes){text.data + head.size, text.size - head.size};
     if (!rocksdb_folder_next_line(&rest, &line) || !number_parse(line, 10, ret_format))
         return ERROR_CORRUPT;
-    if (*ret_format != RECORD_FORMAT)
+    if (*ret_format != folder_format(store))
         return ERROR_INVALID;
     if (!rocksdb_folder_open_list(&text, head))
         return ERROR_CORRUPT;
@@ -384,29 +426,32 @@ enum error_code folder_identity_decode(struct bytes text, struct folder_identity
     return ERROR_NONE;
 }
 
-enum error_code folder_refuse_format(const char *folder, uint64_t format, struct error *ret_error)
+enum error_code folder_refuse_format(const char *folder, enum folder_store store, uint64_t format,
+                                     struct error *ret_error)
 {
-    if (format > RECORD_FORMAT)
+    const unsigned long long ours = folder_format(store);
+
+    if (format > ours)
         return error_set(ret_error, ERROR_INVALID,
-                         "%s was made by a newer version: its format is %llu, ours %d", folder,
-                         (unsigned long long)format, RECORD_FORMAT);
+                         "%s was made by a newer version: its format is %llu, ours %llu", folder,
+                         (unsigned long long)format, ours);
     return error_set(
         ret_error, ERROR_INVALID,
-        "%.200s was made by an older version: its format is %llu, ours %d. Run "
+        "%.200s was made by an older version: its format is %llu, ours %llu. Run "
         "`tickwheel export` with the version that made it, and `tickwheel import` with "
         "this one and a new folder",
-        folder, (unsigned long long)format, RECORD_FORMAT);
+        folder, (unsigned long long)format, ours);
 }
 
-enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
-                                struct error *ret_error)
+enum error_code folder_identify(const char *folder, enum folder_store store,
+                                struct folder_identity *ret_identity, struct error *ret_error)
 {
     char path[PATH_MAX];
     enum error_code code = rocksdb_folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
     struct buffer text;
     uint64_t format = 0;
 
-    *ret_identity = (struct folder_identity){.is_known = false};
+    *ret_identity = (struct folder_identity){.store = store};
     if (code || !files_exists(path))
         return code;
     buffer_init(&text);
@@ -414,10 +459,10 @@ enum error_code folder_identify(const char *folder, struct folder_identity *ret_
     if (code == ERROR_TOO_LARGE)
         code = ERROR_CORRUPT;
     else if (!code)
-        code = folder_identity_decode(buffer_bytes(&text), ret_identity, &format);
+        code = folder_identity_decode(buffer_bytes(&text), store, ret_identity, &format);
     buffer_deinit(&text);
     if (code == ERROR_INVALID)
-        return folder_refuse_format(folder, format, ret_error);
+        return folder_refuse_format(folder, store, format, ret_error);
     if (code == ERROR_CORRUPT)
         return error_set(ret_error, code,
                          "%s is damaged; restore a backup, or remove it to start without knowing "
@@ -443,15 +488,79 @@ enum error_code folder_write_identity(const char *folder, const struct folder_id
     return code;
 }
 
+void folder_find_log(const char *folder, struct folder_identity *identity)
+{
+    char path[PATH_MAX];
+    const struct log_files_options options = {
+        .folder = path, .mode = LOG_FILES_READ, .damage = LOG_FILES_DAMAGE_SKIP};
+    struct log_files_stats stats;
+    struct log_files *files;
+
+    if (rocksdb_folder_path_of(folder, FOLDER_LOG_NAME, path, NULL) || !files_exists(path) ||
+        log_files_open(&options, &files, NULL))
+        return;
+    log_files_get_stats(files, &stats);
+    log_files_close(files);
+    identity->has_log = true;
+    memcpy(identity->log_id, stats.id, LOG_ID_SIZE);
+}
+
+enum error_code folder_guess_identity(const char *folder, const struct folder_state *state,
+                                      uint64_t cluster, struct folder_identity *identity,
+                                      struct error *ret_error)
+{
+    if (identity->is_known || state->is_new)
+        return ERROR_NONE;
+    folder_find_log(folder, identity);
+    if (identity->has_log)
+        return ERROR_NONE;
+    identity->cluster = cluster;
+    return cluster ? ERROR_NONE
+                   : error_set(ret_error, ERROR_INVALID,
+                               "%.150s follows the log of a cluster: start it with the cluster_* "
+                               "settings of its node",
+                               folder);
+}
+
+enum error_code folder_check_cluster(const char *folder, const struct folder_identity *identity,
+                                     uint64_t wanted, struct error *ret_error)
+{
+    const uint64_t own = identity->cluster;
+
+    if (own == 0 || own == wanted)
+        return ERROR_NONE;
+    if (wanted == 0)
+        return error_set(
+            ret_error, ERROR_INVALID,
+            "%.150s follows the log of a cluster, %016llx: start it with the cluster_* "
+            "settings of its node",
+            folder, (unsigned long long)own);
+    return error_set(
+        ret_error, ERROR_INVALID,
+        "%.150s is of the cluster %016llx, and cluster_name is that of the cluster "
+        "%016llx: move it away, an empty folder gets its copies from the log; or make a "
+        "new cluster of it with --cluster-import",
+        folder, (unsigned long long)own, (unsigned long long)wanted);
+}
+
+enum error_code folder_refuse_single(const char *folder, struct error *ret_error)
+{
+    return error_set(ret_error, ERROR_INVALID,
+                     "%.150s has timers of a single node, which no cluster reads: put them into "
+                     "the log of a new cluster with tickwheeld --cluster-import %.150s, and "
+                     "start with an empty data_folder",
+                     folder, folder);
+}
+
 /* ---- CLOSED, written ---- */
 
-enum error_code folder_seal(const char *folder, struct error *ret_error)
+enum error_code folder_seal(const char *folder, enum folder_store store, struct error *ret_error)
 {
     struct listing listing;
     char path[PATH_MAX];
     enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
-    if (code || (code = rocksdb_folder_list(folder, &listing, ret_error)))
+    if (code || (code = rocksdb_folder_list(folder, store, &listing, ret_error)))
         return code;
     struct buffer text;
     buffer_init(&text);
@@ -461,7 +570,7 @@ enum error_code folder_seal(const char *folder, struct error *ret_error)
 
         buffer_printf(&text, "%s %llu ", file->name, (unsigned long long)file->size);
         const enum file_kind kind = rocksdb_folder_kind_of(file->name);
-        if (kind == FILE_TABLE || kind == FILE_SEGMENT) {
+        if (kind == FILE_TABLE || kind == FILE_RUN || kind == FILE_SEGMENT) {
             buffer_append_text(&text, "-\n");
             continue;
         }
@@ -631,11 +740,30 @@ static enum error_code rocksdb_folder_look_at_current(const char *folder,
     return rocksdb_folder_look_at_manifest(folder, name, state, ret_error);
 }
 
-enum error_code folder_look(const char *folder, struct folder_state *ret_state,
-                            struct error *ret_error)
+/* Checks that STATE is there, unless the folder is new. A start without it would remove the
+ * runs. */
+static enum error_code rocksdb_folder_look_at_wheel(const char *folder,
+                                                    const struct listing *listing,
+                                                    struct folder_state *state,
+                                                    struct error *ret_error)
+{
+    if (rocksdb_folder_find(listing, FOLDER_STATE_NAME))
+        return ERROR_NONE;
+    if (rocksdb_folder_has_kind(listing, FILE_RUN) ||
+        rocksdb_folder_has_kind(listing, FILE_SEGMENT))
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s/" FOLDER_STATE_NAME
+                         " is missing beside files of a store; restore a backup",
+                         folder);
+    state->is_new = true;
+    return ERROR_NONE;
+}
+
+enum error_code folder_look(const char *folder, enum folder_store store,
+                            struct folder_state *ret_state, struct error *ret_error)
 {
     struct listing listing;
-    enum error_code code = rocksdb_folder_list(folder, &listing, ret_error);
+    enum error_code code = rocksdb_folder_list(folder, store, &listing, ret_error);
 
     *ret_state = (struct folder_state){0};
     if (code)
@@ -646,15 +774,29 @@ enum error_code folder_look(const char *folder, struct folder_state *ret_state,
     code = rocksdb_folder_compare_closed(folder, &listing, ret_error);
     ret_state->was_closed = !code;
     if (!code || code == ERROR_NOT_FOUND)
-        code = rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
+        code = store == FOLDER_OF_WHEEL
+                   ? rocksdb_folder_look_at_wheel(folder, &listing, ret_state, ret_error)
+                   : rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
     free(listing.files);
     return code;
 }
 
-bool folder_is_there(const char *folder, int lock)
+enum error_code folder_check_strangers(const char *folder, const struct folder_state *state,
+                                       struct error *ret_error)
 {
+    if (!state->has_strangers)
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_INVALID,
+                     "%.200s holds other files, such as %s, and is left as it is: set data_folder "
+                     "to an empty folder or a new one",
+                     folder, state->stranger);
+}
+
+bool folder_is_there(const char *folder, enum folder_store store, int lock)
+{
+    const char *const name = store == FOLDER_OF_WHEEL ? FOLDER_STATE_NAME : "CURRENT";
     char path[PATH_MAX];
 
     return files_is_locked_folder(folder, lock) &&
-           !rocksdb_folder_path_of(folder, "CURRENT", path, NULL) && files_exists(path);
+           !rocksdb_folder_path_of(folder, name, path, NULL) && files_exists(path);
 }

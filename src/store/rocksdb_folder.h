@@ -1,6 +1,6 @@
 /*
- * rocksdb_folder.h - looks at the files of a data folder before RocksDB opens it, for what RocksDB
- * would pass over without a word: files that went, shrank or changed while nothing ran.
+ * rocksdb_folder.h - looks at the files of a data folder before its store opens it, for what
+ * RocksDB would pass over without a word: files that went, shrank or changed while nothing ran.
  *
  * The file FOLDER says what the folder is: its format, the log that belongs to it, the cluster that
  * it is of. It is the first file of a new folder, is replaced as a whole, and a start reads it
@@ -38,10 +38,16 @@
 #define FOLDER_PARTIAL_NAME  "PARTIAL-"
 #define FOLDER_CLOCK_NAME    "CLOCK" /* the time of a virtual clock, node/clock_mark.h */
 
-#define FOLDER_NAME_SIZE 64 /* maximum name of a RocksDB file, with its NUL */
+#define FOLDER_STATE_NAME "STATE" /* names the runs of the store on a wheel */
+
+#define FOLDER_NAME_SIZE 64 /* maximum name of a file of a store, with its NUL */
+
+/* The store that a folder's files are of: each has a format number of its own. */
+enum folder_store { FOLDER_OF_ROCKSDB, FOLDER_OF_WHEEL };
 
 /* Contents of the file FOLDER. */
 struct folder_identity {
+    enum folder_store store;
     bool is_known; /* false if there is no such file */
     bool has_log;  /* false if its log must still be made, as for a backup, or in a cluster */
     uint8_t log_id[LOG_ID_SIZE];
@@ -49,7 +55,7 @@ struct folder_identity {
 };
 
 struct folder_state {
-    bool is_new;                     /* has no database yet */
+    bool is_new;                     /* has no files of the store yet */
     bool has_strangers;              /* has files that no version of tickwheeld makes */
     char stranger[FOLDER_NAME_SIZE]; /* name of one of them, cut if long */
     bool was_closed;                 /* CLOSED exists and matches */
@@ -58,39 +64,64 @@ struct folder_state {
     struct error loss;
 };
 
-/* Reads FOLDER. ERROR_INVALID, before anything else is examined, if a version with another format
- * wrote it; ERROR_CORRUPT if it is damaged. */
-enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
-                                struct error *ret_error);
+/* Reads FOLDER. ERROR_INVALID, before anything else is examined, if it has another format than
+ * this version's for the store; ERROR_CORRUPT if it is damaged. */
+enum error_code folder_identify(const char *folder, enum folder_store store,
+                                struct folder_identity *ret_identity, struct error *ret_error);
+
+/* Returns this version's format of a store's folder. */
+uint64_t folder_format(enum folder_store store);
 
 /* Fails with ERROR_INVALID, and says what to do with a folder of this other format. */
-enum error_code folder_refuse_format(const char *folder, uint64_t format, struct error *ret_error);
+enum error_code folder_refuse_format(const char *folder, enum folder_store store, uint64_t format,
+                                     struct error *ret_error);
 
-/* Replaces FOLDER, with the format of this version. */
+/* Replaces FOLDER, with this version's format of its store. */
 enum error_code folder_write_identity(const char *folder, const struct folder_identity *identity,
                                       struct error *ret_error);
 
+/* If there is no FOLDER, takes the log that is beside the files for the folder's. */
+void folder_find_log(const char *folder, struct folder_identity *identity);
+
+/* Completes the identity of a folder with files and without FOLDER: one without a log follows the
+ * log of `cluster`. ERROR_INVALID if that is 0. */
+enum error_code folder_guess_identity(const char *folder, const struct folder_state *state,
+                                      uint64_t cluster, struct folder_identity *identity,
+                                      struct error *ret_error);
+
+/* Refuses the folder of another cluster than `wanted`. That of a single node passes: its caller
+ * refuses it if it has timers. */
+enum error_code folder_check_cluster(const char *folder, const struct folder_identity *identity,
+                                     uint64_t wanted, struct error *ret_error);
+
+/* Fails with ERROR_INVALID: a single node's folder with timers, opened for a cluster. */
+enum error_code folder_refuse_single(const char *folder, struct error *ret_error);
+
 /* Examines every file and changes none. ERROR_CORRUPT, with the file's name and what can be
  * done, if a file is missing or differs from the list of the last clean stop. */
-enum error_code folder_look(const char *folder, struct folder_state *ret_state,
-                            struct error *ret_error);
+enum error_code folder_look(const char *folder, enum folder_store store,
+                            struct folder_state *ret_state, struct error *ret_error);
 
-/* Writes CLOSED, for a closed database or a finished copy. */
-enum error_code folder_seal(const char *folder, struct error *ret_error);
+/* Refuses a folder with files of others. */
+enum error_code folder_check_strangers(const char *folder, const struct folder_state *state,
+                                       struct error *ret_error);
+
+/* Writes CLOSED, for a closed store or a finished copy. */
+enum error_code folder_seal(const char *folder, enum folder_store store, struct error *ret_error);
 
 /* Removes it. */
 enum error_code folder_unseal(const char *folder, struct error *ret_error);
 
-/* True if the database is still where it was locked. Writes to removed files do not fail, so
- * commits must check this. */
-bool folder_is_there(const char *folder, int lock);
+/* True if the store's files are still where they were locked. Writes to removed files do not fail,
+ * so commits must check this. */
+bool folder_is_there(const char *folder, enum folder_store store, int lock);
 
 /* ---- FOLDER ---- */
 
-/* Decodes FOLDER. ERROR_INVALID if it has another format, which is set; ERROR_CORRUPT
- * if it is damaged. */
-enum error_code folder_identity_decode(struct bytes text, struct folder_identity *ret_identity,
-                                       uint64_t *ret_format);
+/* Decodes FOLDER. ERROR_INVALID if it has another format than the store's, which is set;
+ * ERROR_CORRUPT if it is damaged. */
+enum error_code folder_identity_decode(struct bytes text, enum folder_store store,
+                                       struct folder_identity *ret_identity, uint64_t *ret_format);
 void folder_identity_encode(const struct folder_identity *identity, struct buffer *to);
 
 /* ---- one line of CLOSED ---- */
@@ -98,7 +129,7 @@ void folder_identity_encode(const struct folder_identity *identity, struct buffe
 struct folder_file {
     char name[FOLDER_NAME_SIZE];
     uint64_t size;
-    bool has_sum; /* false for large files, whose blocks RocksDB checks */
+    bool has_sum; /* false for large files, whose blocks have sums */
     uint32_t sum;
 };
 

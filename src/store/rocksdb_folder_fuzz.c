@@ -38,12 +38,12 @@ static void folder_read_identity(struct bytes text)
     struct buffer again;
     uint64_t format;
 
-    if (folder_identity_decode(text, &identity, &format))
+    if (folder_identity_decode(text, FOLDER_OF_ROCKSDB, &identity, &format))
         return;
     buffer_init(&again);
     folder_identity_encode(&identity, &again);
     struct folder_identity read;
-    assert(!folder_identity_decode(buffer_bytes(&again), &read, &format));
+    assert(!folder_identity_decode(buffer_bytes(&again), FOLDER_OF_ROCKSDB, &read, &format));
     assert(read.has_log == identity.has_log && read.cluster == identity.cluster &&
            memcmp(read.log_id, identity.log_id, LOG_ID_SIZE) == 0);
     buffer_deinit(&again);

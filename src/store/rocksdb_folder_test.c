@@ -276,7 +276,8 @@ static struct folder_identity folder_identity_of(struct folder_fixture *fixture)
 {
     struct folder_identity identity;
 
-    assert_int_equal(folder_identify(fixture->folder.path, &identity, NULL), ERROR_NONE);
+    assert_int_equal(folder_identify(fixture->folder.path, FOLDER_OF_ROCKSDB, &identity, NULL),
+                     ERROR_NONE);
     return identity;
 }
 

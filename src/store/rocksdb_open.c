@@ -18,28 +18,6 @@ enum {
 
 /* ---- the cluster ---- */
 
-/* Refuses a folder of another cluster, or of another kind, by FOLDER. */
-static enum error_code rocksdb_open_check_cluster(const struct rocksdb_store *store,
-                                                  struct error *ret_error)
-{
-    const uint64_t own = store->identity.cluster, wanted = store->options.cluster;
-
-    if (own == 0 || own == wanted)
-        return ERROR_NONE; /* rocksdb_open_join_cluster looks at a folder without a cluster */
-    if (wanted == 0)
-        return error_set(
-            ret_error, ERROR_INVALID,
-            "%.150s follows the log of a cluster, %016llx: start it with the cluster_* "
-            "settings of its node",
-            store->home, (unsigned long long)own);
-    return error_set(
-        ret_error, ERROR_INVALID,
-        "%.150s is of the cluster %016llx, and cluster_name is that of the cluster "
-        "%016llx: move it away, an empty folder gets its copies from the log; or make a "
-        "new cluster of it with --cluster-import",
-        store->home, (unsigned long long)own, (unsigned long long)wanted);
-}
-
 /* True if the partition has a row; a damaged block counts as one. */
 static bool rocksdb_open_has_rows(struct rocksdb_store *store, uint16_t partition)
 {
@@ -92,12 +70,7 @@ static enum error_code rocksdb_open_join_cluster(struct rocksdb_store *store,
         return ERROR_NONE;
     for (uint32_t i = 0; i < store->partition_count; i++)
         if (rocksdb_open_has_rows(store, (uint16_t)i))
-            return error_set(
-                ret_error, ERROR_INVALID,
-                "%.150s has timers of a single node, which no cluster reads: put them into "
-                "the log of a new cluster with tickwheeld --cluster-import %.150s, and "
-                "start with an empty data_folder",
-                store->home, store->home);
+            return folder_refuse_single(store->home, ret_error);
     const enum error_code code = rocksdb_open_forget_log(store, ret_error);
     if (code)
         return code;
@@ -137,8 +110,9 @@ void store_close(struct rocksdb_store *store)
     store_close_database(store);
     if (store->has_shadow)
         files_remove_folder(store->folder);
-    if (is_whole && folder_is_there(store->folder, store->folder_lock))
-        folder_seal(store->folder, NULL); /* without it the next start knows less */
+    if (is_whole && folder_is_there(store->folder, FOLDER_OF_ROCKSDB, store->folder_lock))
+        folder_seal(store->folder, FOLDER_OF_ROCKSDB,
+                    NULL); /* without it the next start knows less */
     if (store->folder_lock >= 0)
         files_unlock(store->folder_lock);
     rocksdb_writebatch_destroy(store->batch);
@@ -265,12 +239,7 @@ static enum error_code rocksdb_open_check_owner(struct rocksdb_store *store,
                                    "it is: set data_folder to an empty folder or a new one",
                                    store->folder);
     }
-    if (is_ours || !state->has_strangers)
-        return ERROR_NONE;
-    return error_set(ret_error, ERROR_INVALID,
-                     "%.200s holds other files, such as %s, and is left as it is: set data_folder "
-                     "to an empty folder or a new one",
-                     store->folder, state->stranger);
+    return is_ours ? ERROR_NONE : folder_check_strangers(store->folder, state, ret_error);
 }
 
 /* A folder without FOLDER may be of an older format: refuses that before anything changes. */
@@ -283,44 +252,9 @@ static enum error_code rocksdb_open_check_older(struct rocksdb_store *store,
         return ERROR_NONE; /* the open reports better what is wrong */
     store_load_number(store, STORE_KEY_FORMAT, &format, NULL);
     store_close_database(store);
-    return format == RECORD_FORMAT ? ERROR_NONE
-                                   : folder_refuse_format(store->folder, format, ret_error);
-}
-
-/* Without FOLDER a log that is there counts as the folder's. */
-static void rocksdb_open_take_log(struct rocksdb_store *store)
-{
-    char path[PATH_MAX];
-    const struct log_files_options options = {
-        .folder = path, .mode = LOG_FILES_READ, .damage = LOG_FILES_DAMAGE_SKIP};
-    struct log_files_stats stats;
-    struct log_files *files;
-    const int size = snprintf(path, sizeof(path), "%s/" FOLDER_LOG_NAME, store->home);
-
-    if (size >= (int)sizeof(path) || !files_exists(path) || log_files_open(&options, &files, NULL))
-        return;
-    log_files_get_stats(files, &stats);
-    log_files_close(files);
-    store->identity.has_log = true;
-    memcpy(store->identity.log_id, stats.id, LOG_ID_SIZE);
-}
-
-/* Finds what a folder without FOLDER is: a single node's has a log beside the tables. */
-static enum error_code rocksdb_open_guess_identity(struct rocksdb_store *store,
-                                                   struct error *ret_error)
-{
-    if (store->identity.is_known || store->folder_state.is_new)
-        return ERROR_NONE;
-    rocksdb_open_take_log(store);
-    if (store->identity.has_log)
-        return ERROR_NONE;
-    store->identity.cluster = store->options.cluster;
-    return store->options.cluster
+    return format == RECORD_FORMAT
                ? ERROR_NONE
-               : error_set(ret_error, ERROR_INVALID,
-                           "%.150s follows the log of a cluster: start it with the cluster_* "
-                           "settings of its node",
-                           store->home);
+               : folder_refuse_format(store->folder, FOLDER_OF_ROCKSDB, format, ret_error);
 }
 
 /* The folder is ours from here on, even if the start is interrupted. */
@@ -380,17 +314,19 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
         code =
             files_lock_folder(store->folder, FILES_LOCK_EXCLUSIVE, &store->folder_lock, ret_error);
     if (!code)
-        code = folder_identify(store->folder, &store->identity, ret_error);
+        code = folder_identify(store->folder, FOLDER_OF_ROCKSDB, &store->identity, ret_error);
     if (!code)
-        code = folder_look(store->folder, state, ret_error);
+        code = folder_look(store->folder, FOLDER_OF_ROCKSDB, state, ret_error);
     if (!code)
         code = rocksdb_open_check_owner(store, ret_error);
     if (!code)
         code = rocksdb_open_check_older(store, ret_error);
     if (!code)
-        code = rocksdb_open_guess_identity(store, ret_error);
+        code = folder_guess_identity(store->home, state, store->options.cluster, &store->identity,
+                                     ret_error);
     if (!code)
-        code = rocksdb_open_check_cluster(store, ret_error);
+        code =
+            folder_check_cluster(store->home, &store->identity, store->options.cluster, ret_error);
     if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
         code = error_set(ret_error, ERROR_CORRUPT,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
@@ -431,9 +367,9 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
     enum error_code code =
         files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
     if (!code)
-        code = folder_identify(folder, &store->identity, ret_error);
+        code = folder_identify(folder, FOLDER_OF_ROCKSDB, &store->identity, ret_error);
     if (!code)
-        code = folder_look(folder, &store->folder_state, ret_error);
+        code = folder_look(folder, FOLDER_OF_ROCKSDB, &store->folder_state, ret_error);
     if (!code && store->folder_state.is_new)
         code = error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no database",
                          folder);
@@ -441,7 +377,7 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
         code = rocksdb_open_check_owner(store, ret_error);
     if (!code) {
         if (!store->identity.is_known)
-            rocksdb_open_take_log(store);
+            folder_find_log(store->home, &store->identity);
         code = rocksdb_open_first(store, ret_error);
         if (code && store->folder_state.has_loss) /* it is the cause */
             code = error_set(ret_error, ERROR_CORRUPT, "%s", store->folder_state.loss.text);
@@ -459,7 +395,7 @@ static void rocksdb_open_seal_again(struct rocksdb_store *store)
 {
     store_close_database(store);
     if (store->folder_state.was_closed)
-        folder_seal(store->folder, NULL);
+        folder_seal(store->folder, FOLDER_OF_ROCKSDB, NULL);
 }
 
 enum error_code store_open(const struct rocksdb_options *options, struct rocksdb_store **ret_store,
