@@ -116,65 +116,17 @@ static void diskwheel_stats(struct storage *storage, struct storage_stats *ret_s
     files_free_bytes(store->folder, &ret_stats->disk_free_bytes, NULL);
 }
 
-static bool diskwheel_get_log(const struct storage *storage, uint8_t ret_id[STORAGE_LOG_ID_SIZE])
-{
-    struct diskwheel_store *store = diskwheel_store_of(storage);
-
-    pthread_mutex_lock(&store->lock);
-    memcpy(ret_id, store->log_id, STORAGE_LOG_ID_SIZE);
-    const bool has_log = store->has_log;
-    pthread_mutex_unlock(&store->lock);
-    return has_log;
-}
-
-static enum error_code diskwheel_set_log(struct storage *storage,
-                                         const uint8_t id[STORAGE_LOG_ID_SIZE],
-                                         struct error *ret_error)
-{
-    struct diskwheel_store *store = diskwheel_store_of(storage);
-
-    pthread_mutex_lock(&store->lock);
-    memcpy(store->log_id, id, STORAGE_LOG_ID_SIZE);
-    store->has_log = true;
-    pthread_mutex_unlock(&store->lock);
-    return diskwheel_flush(storage, ret_error);
-}
-
 /* ---- open and close ---- */
-
-static void diskwheel_free(struct diskwheel_store *store)
-{
-    diskwheel_worker_stop(store);
-    diskwheel_stage_release(store->active);
-    diskwheel_view_release(store->view);
-    diskwheel_state_drop(&store->kept);
-    buffer_deinit(&store->late);
-    buffer_deinit(&store->aside);
-    for (uint16_t i = 0; i < store->partition_count && store->parts; i++) {
-        struct diskwheel_part *part = &store->parts[i];
-
-        buffer_deinit(&part->meta);
-        for (size_t k = 0; k < STORAGE_NOTE_COUNT; k++)
-            buffer_deinit(&part->notes[k]);
-        tenant_counts_deinit(&part->counts.tenant_counts);
-    }
-    free(store->parts);
-    prepare_rows_deinit(&store->rows);
-    if (store->folder_lock >= 0)
-        files_unlock(store->folder_lock);
-    pthread_cond_destroy(&store->work);
-    pthread_cond_destroy(&store->done);
-    pthread_mutex_destroy(&store->lock);
-    free(store->folder);
-    free(store);
-}
 
 static void diskwheel_close(struct storage *storage)
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
 
-    if (store->has_changed)
-        diskwheel_flush(storage, NULL); /* what it fails to write, the log has */
+    const bool is_written =
+        !store->is_reader && (!store->has_changed || !diskwheel_flush(storage, NULL));
+    diskwheel_worker_stop(store);
+    if (is_written) /* what it fails to write, the log has */
+        diskwheel_folder_close(store);
     diskwheel_free(store);
 }
 
@@ -205,6 +157,7 @@ static const struct storage_ops diskwheel_ops = {
     .load_kept = diskwheel_load_kept,
     .get_log = diskwheel_get_log,
     .set_log = diskwheel_set_log,
+    .backup = diskwheel_backup,
     .prepare = diskwheel_prepare,
     .apply = diskwheel_apply,
     .load_place = diskwheel_load_place,
@@ -213,50 +166,31 @@ static const struct storage_ops diskwheel_ops = {
     .close = diskwheel_close,
 };
 
-static struct diskwheel_store *diskwheel_create(const struct diskwheel_options *options)
-{
-    struct diskwheel_store *store = calloc(1, sizeof(*store));
-
-    if (!store)
-        return NULL;
-    store->storage.ops = &diskwheel_ops;
-    store->options = *options;
-    store->disk = options->disk ? options->disk : disk_system();
-    store->folder_lock = -1;
-    store->partition_count = options->partition_count;
-    pthread_mutex_init(&store->lock, NULL);
-    pthread_cond_init(&store->work, NULL);
-    pthread_cond_init(&store->done, NULL);
-    store->folder = strdup(options->folder);
-    store->parts = calloc(options->partition_count, sizeof(*store->parts));
-    store->active = diskwheel_stage_create(options->partition_count);
-    for (uint16_t i = 0; i < options->partition_count && store->parts; i++)
-        tenant_counts_init(&store->parts[i].counts.tenant_counts);
-    if (store->folder && store->parts && store->active)
-        return store;
-    diskwheel_free(store);
-    return NULL;
-}
-
 enum error_code diskwheel_storage_open(const struct diskwheel_options *options,
                                        struct storage **ret_storage, struct error *ret_error)
 {
-    struct diskwheel_store *store = diskwheel_create(options);
+    struct diskwheel_store *store;
+    const enum error_code code = diskwheel_open(options, &store, ret_error);
 
-    if (!store)
-        return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    enum error_code code = store->disk->make_folder(store->disk, store->folder, ret_error);
-    if (!code && !options->disk)
-        code =
-            files_lock_folder(store->folder, FILES_LOCK_EXCLUSIVE, &store->folder_lock, ret_error);
-    if (!code)
-        code = diskwheel_state_read(store, ret_error);
-    if (!code)
-        code = diskwheel_worker_start(store, ret_error);
-    if (code) {
-        diskwheel_free(store);
+    if (code)
         return code;
-    }
+    store->storage.ops = &diskwheel_ops;
     *ret_storage = &store->storage;
+    return ERROR_NONE;
+}
+
+enum error_code diskwheel_storage_open_to_export(const char *folder, struct storage **ret_storage,
+                                                 uint16_t *ret_partition_count,
+                                                 uint64_t *ret_cluster, struct error *ret_error)
+{
+    struct diskwheel_store *store;
+    const enum error_code code = diskwheel_open_to_read(folder, &store, ret_error);
+
+    if (code)
+        return code;
+    store->storage.ops = &diskwheel_ops;
+    *ret_storage = &store->storage;
+    *ret_partition_count = store->partition_count;
+    *ret_cluster = store->identity.cluster;
     return ERROR_NONE;
 }

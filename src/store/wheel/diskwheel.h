@@ -21,9 +21,17 @@ struct diskwheel_options {
     unsigned runs_max;        /* number of runs beyond which some are rewritten; 0 means 512 */
 };
 
-/* Opens or makes the folder. ERROR_INVALID for another partition count, cluster or version,
- * ERROR_CORRUPT if files are missing or damaged. */
+/* Opens or makes the folder. Fails with ERROR_IO if another process has it or it cannot be read,
+ * ERROR_INVALID for another partition count, cluster or version, or if it has files of others,
+ * ERROR_CORRUPT if files are missing or damaged. The text says which, and what can be done. */
 enum error_code diskwheel_storage_open(const struct diskwheel_options *options,
                                        struct storage **ret_storage, struct error *ret_error);
+
+/* Opens a folder that no process uses, to read and export it. Nothing in it is changed: what
+ * storage_apply adds from its log stays in memory. Returns its partition count and the id of its
+ * cluster; 0 for a single node's. */
+enum error_code diskwheel_storage_open_to_export(const char *folder, struct storage **ret_storage,
+                                                 uint16_t *ret_partition_count,
+                                                 uint64_t *ret_cluster, struct error *ret_error);
 
 #endif

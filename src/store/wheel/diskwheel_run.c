@@ -6,6 +6,7 @@
 #include "store/wheel/diskwheel_run_private.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,14 +140,16 @@ static enum error_code diskwheel_run_load(struct diskwheel_run *run, struct erro
                   get_le(foot.data + 8, 4) != DISKWHEEL_RUN_VERSION ||
                   get_le(foot.data + 16, 8) != run->number || get_le(foot.data + 24, 8) > foot_at ||
                   get_le(foot.data + 36, 4) != checksum_crc32c(0, foot.data, 36)))
-        code = error_set(ret_error, ERROR_CORRUPT, "the end of %s is damaged", run->path);
+        code = error_set(ret_error, ERROR_CORRUPT, "the end of %s is damaged; restore a backup",
+                         run->path);
     if (!code) {
         const uint64_t index_at = get_le(foot.data + 24, 8);
 
         code = diskwheel_run_read(run, index_at, foot_at - index_at, &index, ret_error);
         if (!code && (get_le(foot.data + 32, 4) != checksum_crc32c(0, index.data, index.size) ||
                       !diskwheel_run_read_index(run, buffer_bytes(&index), index_at)))
-            code = error_set(ret_error, ERROR_CORRUPT, "the index of %s is damaged", run->path);
+            code = error_set(ret_error, ERROR_CORRUPT,
+                             "the index of %s is damaged; restore a backup", run->path);
     }
     buffer_deinit(&index);
     buffer_deinit(&foot);
@@ -180,7 +183,9 @@ enum error_code diskwheel_run_open(const struct disk_calls *disk, const char *fo
         run->file = -1;
     else if (!code)
         failed = disk->size(disk, run->file, &run->bytes);
-    if (failed)
+    if (failed == ENOENT)
+        code = error_set(ret_error, ERROR_CORRUPT, "%s is missing; restore a backup", run->path);
+    else if (failed)
         code = disk_failed(failed, "open", run->path, ret_error);
     if (!code)
         code = diskwheel_run_load(run, ret_error);

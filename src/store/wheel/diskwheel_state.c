@@ -2,11 +2,10 @@
  * diskwheel_state.c - the file STATE, which says what the folder has. It is written anew after each
  * flush, and replaces the one before in one step.
  *
- * State      `tickwsta` 8; version 4 (it is 1); number of partitions 2; flags 2 (1: it has the id
- *            of a log); cluster 8; id of the log 16; number of the next run 8; number of damaged
- *            records 8, of blocks 8; size of the partitions 8; number of runs 4; partitions; runs;
- *            number of keys of records set aside 4; for each its table 1, upper and lower half 8,
- *            8; checksum 4
+ * State      `tickwsta` 8; version 4 (it is 1); number of partitions 2; zero 2; number of the next
+ *            run 8; number of damaged records 8, of blocks 8; size of the partitions 8; number of
+ *            runs 4; partitions; runs; number of keys of records set aside 4; for each its table
+ *            1, upper and lower half 8, 8; checksum 4
  * Partition  size of its place 1, place, 0 bytes if nothing was applied; greatest serial 8; number
  *            of records 4; for each the size of its key 1, key, size of its value 4, value: meta,
  *            notes and tenants' counts, as record.h has them
@@ -23,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STATE_VERSION = 1, STATE_HEAD = 76, STATE_HAS_LOG = 1 };
+enum { STATE_VERSION = 1, STATE_HEAD = 52 };
 
 #define STATE_MAGIC    "tickwsta"
 #define STATE_SIZE_MAX ((size_t)1 << 31)
@@ -223,22 +222,18 @@ static char *diskwheel_state_path(const struct diskwheel_store *store, const cha
     return asprintf(&path, "%s/%s", store->folder, name) < 0 ? NULL : path;
 }
 
-static void diskwheel_state_encode(const struct diskwheel_store *store,
-                                   const struct diskwheel_kept *kept,
-                                   const struct diskwheel_view *view, struct buffer *to)
+void diskwheel_state_encode(const struct diskwheel_store *store, const struct diskwheel_kept *kept,
+                            const struct diskwheel_view *view, struct buffer *to)
 {
     char head[STATE_HEAD] = STATE_MAGIC;
 
     put_le(head + 8, STATE_VERSION, 4);
     put_le(head + 12, store->partition_count, 2);
-    put_le(head + 14, store->has_log ? STATE_HAS_LOG : 0, 2);
-    put_le(head + 16, store->options.cluster, 8);
-    memcpy(head + 24, store->log_id, STORAGE_LOG_ID_SIZE);
-    put_le(head + 40, store->next_run, 8);
-    put_le(head + 48, kept->corrupt_records, 8);
-    put_le(head + 56, kept->corrupt_blocks, 8);
-    put_le(head + 64, kept->parts.size, 8);
-    put_le(head + 72, view->count, 4);
+    put_le(head + 16, store->next_run, 8);
+    put_le(head + 24, kept->corrupt_records, 8);
+    put_le(head + 32, kept->corrupt_blocks, 8);
+    put_le(head + 40, kept->parts.size, 8);
+    put_le(head + 48, view->count, 4);
     buffer_append(to, head, sizeof(head));
     buffer_append_bytes(to, buffer_bytes(&kept->parts));
     for (size_t i = 0; i < view->count; i++)
@@ -269,8 +264,8 @@ enum error_code diskwheel_state_write(struct diskwheel_store *store,
                                       const struct diskwheel_view *view, struct error *ret_error)
 {
     const struct disk_calls *disk = store->disk;
-    char *path = diskwheel_state_path(store, "STATE"),
-         *next = diskwheel_state_path(store, "STATE.new");
+    char *path = diskwheel_state_path(store, FOLDER_STATE_NAME),
+         *next = diskwheel_state_path(store, FOLDER_STATE_NAME ".new");
     struct buffer state;
 
     buffer_init(&state);
@@ -292,6 +287,13 @@ enum error_code diskwheel_state_write(struct diskwheel_store *store,
 }
 
 /* ---- reading ---- */
+
+static enum error_code diskwheel_state_damaged(const struct diskwheel_store *store,
+                                               struct error *ret_error)
+{
+    return error_set(ret_error, ERROR_CORRUPT,
+                     "%s/" FOLDER_STATE_NAME " is damaged; restore a backup", store->folder);
+}
 
 /* Removes `size` bytes from the begin of the text. */
 static bool diskwheel_state_take(struct bytes *text, size_t size, struct bytes *ret_bytes)
@@ -378,7 +380,7 @@ static enum error_code diskwheel_state_read_run(struct diskwheel_store *store, s
 
     if (!diskwheel_state_take_number(text, 8, &number) ||
         !diskwheel_state_take_number(text, 2, &cuts))
-        return error_set(ret_error, ERROR_CORRUPT, "the state of %s is damaged", store->folder);
+        return diskwheel_state_damaged(store, ret_error);
     const enum error_code code = diskwheel_run_open(store->disk, store->folder, number,
                                                     store->partition_count, &run, ret_error);
     if (code)
@@ -396,7 +398,7 @@ static enum error_code diskwheel_state_read_run(struct diskwheel_store *store, s
         is_read = diskwheel_state_read_marks(&run->tables[i], text);
     if (!is_read) {
         diskwheel_run_release(run);
-        return error_set(ret_error, ERROR_CORRUPT, "the state of %s is damaged", store->folder);
+        return diskwheel_state_damaged(store, ret_error);
     }
     *ret_run = run;
     return ERROR_NONE;
@@ -409,26 +411,24 @@ static enum error_code diskwheel_state_read_head(struct diskwheel_store *store, 
     struct bytes head;
 
     if (text->size < STATE_HEAD + 4 || memcmp(text->data, STATE_MAGIC, 8) != 0)
-        return error_set(ret_error, ERROR_CORRUPT, "the state of %s is damaged", store->folder);
+        return diskwheel_state_damaged(store, ret_error);
     if (get_le(text->data + 8, 4) != STATE_VERSION)
-        return error_set(ret_error, ERROR_INVALID, "%s is of version %" PRIu64 "; this is %d",
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s/" FOLDER_STATE_NAME " has version %" PRIu64
+                         ", and this program reads %d",
                          store->folder, get_le(text->data + 8, 4), STATE_VERSION);
     text->size -= 4;
     if (get_le(text->data + text->size, 4) != checksum_crc32c(0, text->data, text->size))
-        return error_set(ret_error, ERROR_CORRUPT, "the state of %s is damaged", store->folder);
+        return diskwheel_state_damaged(store, ret_error);
     diskwheel_state_take(text, STATE_HEAD, &head);
     if (get_le(head.data + 12, 2) != store->partition_count)
         return error_set(ret_error, ERROR_INVALID, "%s has %" PRIu64 " partitions, not %u",
                          store->folder, get_le(head.data + 12, 2), store->partition_count);
-    if (get_le(head.data + 16, 8) != store->options.cluster)
-        return error_set(ret_error, ERROR_INVALID, "%s belongs to another cluster", store->folder);
-    store->has_log = get_le(head.data + 14, 2) & STATE_HAS_LOG;
-    memcpy(store->log_id, head.data + 24, STORAGE_LOG_ID_SIZE);
-    store->next_run = get_le(head.data + 40, 8);
-    store->corrupt_records = get_le(head.data + 48, 8);
-    store->corrupt_blocks = get_le(head.data + 56, 8);
-    *ret_parts = get_le(head.data + 64, 8);
-    *ret_runs = get_le(head.data + 72, 4);
+    store->next_run = get_le(head.data + 16, 8);
+    store->corrupt_records = get_le(head.data + 24, 8);
+    store->corrupt_blocks = get_le(head.data + 32, 8);
+    *ret_parts = get_le(head.data + 40, 8);
+    *ret_runs = get_le(head.data + 48, 4);
     return ERROR_NONE;
 }
 
@@ -462,7 +462,7 @@ static enum error_code diskwheel_state_decode(struct diskwheel_store *store, str
     for (uint16_t i = 0; is_read && i < store->partition_count; i++)
         is_read = diskwheel_state_read_part(store, i, &parts);
     if (!is_read || parts.size)
-        return error_set(ret_error, ERROR_CORRUPT, "the state of %s is damaged", store->folder);
+        return diskwheel_state_damaged(store, ret_error);
     store->view = diskwheel_view_create(runs);
     if (!store->view)
         return error_set(ret_error, ERROR_NO_MEMORY, "state");
@@ -473,7 +473,7 @@ static enum error_code diskwheel_state_decode(struct diskwheel_store *store, str
             store->view->runs[store->view->count++] = run;
     }
     if (!code && (!diskwheel_state_read_aside(store, &text) || text.size))
-        code = error_set(ret_error, ERROR_CORRUPT, "the state of %s is damaged", store->folder);
+        code = diskwheel_state_damaged(store, ret_error);
     return code;
 }
 
@@ -488,7 +488,8 @@ static bool diskwheel_state_look_at(void *context, const struct files_entry *ent
     struct diskwheel_leftovers *leftovers = context;
     const struct diskwheel_view *view = leftovers->store->view;
     char name[DISKWHEEL_RUN_NAME_SIZE];
-    bool is_known = strncmp(entry->name, "run-", 4) != 0 && strcmp(entry->name, "STATE.new") != 0;
+    bool is_known =
+        strncmp(entry->name, "run-", 4) != 0 && strcmp(entry->name, FOLDER_STATE_NAME ".new") != 0;
 
     for (size_t i = 0; i < view->count && !is_known; i++) {
         diskwheel_run_name(view->runs[i]->number, name);
@@ -546,7 +547,7 @@ static enum error_code diskwheel_state_read_file(struct diskwheel_store *store, 
 
 enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error *ret_error)
 {
-    char *path = diskwheel_state_path(store, "STATE");
+    char *path = diskwheel_state_path(store, FOLDER_STATE_NAME);
     struct buffer state;
     bool is_there = false;
 
@@ -554,15 +555,42 @@ enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error
         return error_set(ret_error, ERROR_NO_MEMORY, "state");
     buffer_init(&state);
     enum error_code code = diskwheel_state_read_file(store, path, &state, &is_there, ret_error);
+    store->folder_state.is_new = !is_there;
     if (!code && is_there)
         code = diskwheel_state_decode(store, buffer_bytes(&state), ret_error);
     else if (!code && !(store->view = diskwheel_view_create(0)))
         code = error_set(ret_error, ERROR_NO_MEMORY, "state");
     buffer_deinit(&state);
     free(path);
-    if (!code)
+    if (!code && !store->is_reader)
         code = diskwheel_state_sweep(store, ret_error);
     if (!code && !diskwheel_state_keep(store, &store->kept))
         code = error_set(ret_error, ERROR_NO_MEMORY, "state");
+    return code;
+}
+
+enum error_code diskwheel_state_read_count(const char *folder, uint16_t *ret_partition_count,
+                                           struct error *ret_error)
+{
+    const struct disk_calls *disk = disk_system();
+    char head[STATE_HEAD];
+    char *path = NULL;
+    size_t got = 0;
+    int file;
+
+    if (asprintf(&path, "%s/" FOLDER_STATE_NAME, folder) < 0)
+        return error_set(ret_error, ERROR_NO_MEMORY, "state");
+    int failed = disk->open(disk, path, DISK_READ, &file);
+    if (!failed) {
+        failed = disk->read(disk, file, 0, head, sizeof(head), &got);
+        disk->close(disk, file);
+    }
+    enum error_code code = failed ? disk_failed(failed, "read", path, ret_error) : ERROR_NONE;
+    const uint64_t count = got == sizeof(head) ? get_le(head + 12, 2) : 0;
+    if (!code && !count)
+        code = error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup", path);
+    if (!code)
+        *ret_partition_count = (uint16_t)count;
+    free(path);
     return code;
 }

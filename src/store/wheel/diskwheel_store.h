@@ -3,7 +3,10 @@
  *
  * Each file calls only those below it:
  *
- *   diskwheel.c           the operations of a storage, open and close
+ *   diskwheel.c           the operations of a storage
+ *   diskwheel_backup.c    copies while it runs
+ *   diskwheel_open.c      open and free
+ *   diskwheel_folder.c    whose the folder is, and what it had at the last stop
  *   diskwheel_worker.c    writes what is in memory as runs, and rewrites runs
  *   diskwheel_change.c    bodies are applied
  *   diskwheel_read.c      scans, finds, lookups and exports
@@ -18,6 +21,7 @@
 #define TICKWHEEL_STORE_WHEEL_DISKWHEEL_STORE_H
 
 #include "store/prepare.h"
+#include "store/rocksdb_folder.h"
 #include "store/rowop.h"
 #include "store/store_key.h"
 #include "store/wheel/diskwheel.h"
@@ -53,10 +57,11 @@ struct diskwheel_store {
     struct diskwheel_options options;
     const struct disk_calls *disk;
     char *folder;
-    int folder_lock;
+    int folder_lock; /* from files_lock_folder; -1 for none */
     uint16_t partition_count;
-    uint8_t log_id[STORAGE_LOG_ID_SIZE];
-    bool has_log;
+    bool is_reader;                   /* changes nothing in the folder */
+    struct folder_state folder_state; /* as found */
+    struct folder_identity identity;  /* as FOLDER says; guarded by lock once it is open */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct diskwheel_stage *active;
@@ -119,8 +124,17 @@ void diskwheel_state_drop(struct diskwheel_kept *kept);
 enum error_code diskwheel_state_write(struct diskwheel_store *store,
                                       const struct diskwheel_view *view, struct error *ret_error);
 
-/* Reads the state and opens its runs; a folder without one is new. Removes other runs. */
+/* Appends what diskwheel_state_write would write. Fails as a buffer does. */
+void diskwheel_state_encode(const struct diskwheel_store *store, const struct diskwheel_kept *kept,
+                            const struct diskwheel_view *view, struct buffer *to);
+
+/* Reads the state and opens its runs; a folder without one is new. Removes other runs, unless the
+ * store is a reader. */
 enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error *ret_error);
+
+/* Reads the number of partitions. ERROR_CORRUPT if there is no state. */
+enum error_code diskwheel_state_read_count(const char *folder, uint16_t *ret_partition_count,
+                                           struct error *ret_error);
 
 /* ---- views ---- */
 
@@ -167,6 +181,39 @@ enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error
 enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error);
 
 void diskwheel_worker_stop(struct diskwheel_store *store);
+
+/* ---- diskwheel_folder.c ---- */
+
+/* Makes, locks and examines the folder. Refuses a damaged one, or one of others, unchanged. */
+enum error_code diskwheel_folder_open(struct diskwheel_store *store, struct error *ret_error);
+
+/* Makes the folder this store's, after its state was read. */
+enum error_code diskwheel_folder_take(struct diskwheel_store *store, struct error *ret_error);
+
+/* Lists the files for the next start, after everything was written. */
+void diskwheel_folder_close(struct diskwheel_store *store);
+
+bool diskwheel_get_log(const struct storage *storage, uint8_t ret_id[STORAGE_LOG_ID_SIZE]);
+enum error_code diskwheel_set_log(struct storage *storage, const uint8_t id[STORAGE_LOG_ID_SIZE],
+                                  struct error *ret_error);
+
+/* ---- diskwheel_open.c ---- */
+
+/* Opens or makes a folder; the caller sets the operations. */
+enum error_code diskwheel_open(const struct diskwheel_options *options,
+                               struct diskwheel_store **ret_store, struct error *ret_error);
+
+/* Opens a folder that no process uses, without changing it. */
+enum error_code diskwheel_open_to_read(const char *folder, struct diskwheel_store **ret_store,
+                                       struct error *ret_error);
+
+/* Stops the worker and frees the store. What is only in memory is not written. */
+void diskwheel_free(struct diskwheel_store *store);
+
+/* ---- diskwheel_backup.c ---- */
+
+enum error_code diskwheel_backup(struct storage *storage, const char *folder,
+                                 struct storage_backup *ret_backup, struct error *ret_error);
 
 /* ---- diskwheel.c ---- */
 

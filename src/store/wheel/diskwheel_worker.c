@@ -835,6 +835,8 @@ enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
 
+    if (store->is_reader)
+        return ERROR_NONE; /* its changes stay in memory */
     pthread_mutex_lock(&store->lock);
     const uint64_t number = worker_ask(store);
     while (store->flushed < number)
@@ -850,7 +852,7 @@ enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct
 {
     const uint64_t most = worker_memory(store);
 
-    if (store->active->layer.bytes < most)
+    if (store->is_reader || store->active->layer.bytes < most)
         return ERROR_NONE;
     if (store->wanted == store->flushed && !store->frozen)
         worker_ask(store);
