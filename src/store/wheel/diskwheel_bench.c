@@ -40,7 +40,7 @@ enum {
 #define DUE_MS   (30 * DAY_MS)
 #define RETAIN   (UINT64_C(3600) * 1000)
 
-struct wheel_bench {
+struct wheelbench {
     struct disk_calls disk; /* the system's, and counts what is written */
     atomic_ullong written;
     const char *folder;
@@ -53,7 +53,7 @@ struct wheel_bench {
     struct random random;
 };
 
-static void die(const char *what, const char *why)
+static void wheelbench_die(const char *what, const char *why)
 {
     fprintf(stderr, "diskwheel_bench: %s: %s\n", what, why);
     exit(1);
@@ -61,7 +61,7 @@ static void die(const char *what, const char *why)
 
 /* ---- time ---- */
 
-static double bench_used(int who)
+static double wheelbench_used(int who)
 {
     struct rusage usage;
 
@@ -70,47 +70,48 @@ static double bench_used(int who)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-struct watch {
+struct wheelbench_watch {
     struct instant begin;
     double used, all;
 };
 
-static struct watch watch_start(void)
+static struct wheelbench_watch wheelbench_start(void)
 {
-    return (struct watch){instant_now(), bench_used(RUSAGE_THREAD), bench_used(RUSAGE_SELF)};
+    return (struct wheelbench_watch){instant_now(), wheelbench_used(RUSAGE_THREAD),
+                                     wheelbench_used(RUSAGE_SELF)};
 }
 
-static double watch_seconds(const struct watch *watch)
+static double wheelbench_seconds(const struct wheelbench_watch *watch)
 {
     return (double)instant_since_ns(watch->begin, instant_now()) / 1e9;
 }
 
-static void watch_report(const struct watch *watch, const char *what, size_t count)
+static void wheelbench_report(const struct wheelbench_watch *watch, const char *what, size_t count)
 {
     const double each = 1e6 / (double)count;
 
     printf("%-32s %8.3f s  %9.0f /s  each %6.2f us of this thread, %6.2f us of all\n", what,
-           watch_seconds(watch), (double)count / watch_seconds(watch),
-           (bench_used(RUSAGE_THREAD) - watch->used) * each,
-           (bench_used(RUSAGE_SELF) - watch->all) * each);
+           wheelbench_seconds(watch), (double)count / wheelbench_seconds(watch),
+           (wheelbench_used(RUSAGE_THREAD) - watch->used) * each,
+           (wheelbench_used(RUSAGE_SELF) - watch->all) * each);
     fflush(stdout);
 }
 
 /* ---- timers, each of which follows from its number ---- */
 
-static struct timer_id bench_id(size_t i)
+static struct timer_id wheelbench_id(size_t i)
 {
     const uint64_t due = START_MS + 60000 + random_mix(i) % DUE_MS;
 
     return (struct timer_id){{due}, (uint16_t)(i / PART % PARTITIONS), TIMER_SERIAL(1, i + 1)};
 }
 
-static void bench_key(size_t i, char ret_key[KEY_SIZE + 1])
+static void wheelbench_key(size_t i, char ret_key[KEY_SIZE + 1])
 {
     snprintf(ret_key, KEY_SIZE + 1, "k%011u", (unsigned)i);
 }
 
-static void bench_make_timers(struct wheel_bench *bench)
+static void wheelbench_make_timers(struct wheelbench *bench)
 {
     char payload[PAYLOAD_BYTES], key[KEY_SIZE + 1];
 
@@ -118,7 +119,7 @@ static void bench_make_timers(struct wheel_bench *bench)
         struct timer_texts texts = {.target = BYTES("http://127.0.0.1:9000/hooks/recheck"),
                                     .payload = {payload, sizeof(payload)}};
 
-        bench_key(i, key);
+        wheelbench_key(i, key);
         if (i % KEY_EACH == 0)
             texts.key = (struct bytes){key, KEY_SIZE};
         for (size_t k = 0; k < sizeof(payload); k++)
@@ -129,17 +130,17 @@ static void bench_make_timers(struct wheel_bench *bench)
 }
 
 /* Makes the timers of a group anew, those of one partition or all of them. */
-static void bench_renew(struct wheel_bench *bench, size_t group, size_t from, size_t to)
+static void wheelbench_renew(struct wheelbench *bench, size_t group, size_t from, size_t to)
 {
     char key[KEY_SIZE + 1];
 
     for (size_t i = from; i < to; i++) {
         struct timer *timer = bench->timers[i];
 
-        timer->id = bench_id(group * GROUP + i);
+        timer->id = wheelbench_id(group * GROUP + i);
         timer->at = timer->due = timer->id.first;
         timer->created.ms = START_MS;
-        bench_key(group * GROUP + i, key);
+        wheelbench_key(group * GROUP + i, key);
         if (i % KEY_EACH == 0)
             memcpy((char *)(uintptr_t)timer->texts.key.data, key, KEY_SIZE);
         bench->writes[i] = (struct storage_write){.timer = timer};
@@ -147,8 +148,8 @@ static void bench_renew(struct wheel_bench *bench, size_t group, size_t from, si
 }
 
 /* Writes timers of one partition as one body. Returns the seconds that it took. */
-static double bench_write(struct wheel_bench *bench, struct storage_write *writes, size_t count,
-                          struct wall trim)
+static double wheelbench_write(struct wheelbench *bench, struct storage_write *writes, size_t count,
+                               struct wall trim)
 {
     struct storage_batch batch = {.partition = writes->timer->id.partition,
                                   .meta = {.epoch = 1, .watermark = trim, .trim = trim},
@@ -159,40 +160,40 @@ static double bench_write(struct wheel_bench *bench, struct storage_write *write
     struct error error;
 
     if (storage_write_body(bench->storage, &pointer, 1, &error))
-        die("write", error.text);
+        wheelbench_die("write", error.text);
     return (double)instant_since_ns(begin, instant_now()) / 1e9;
 }
 
 /* ---- the store ---- */
 
-static struct wheel_bench *bench_of(const struct disk_calls *disk)
+static struct wheelbench *wheelbench_of(const struct disk_calls *disk)
 {
-    return (struct wheel_bench *)(uintptr_t)disk; /* its first field */
+    return (struct wheelbench *)(uintptr_t)disk; /* its first field */
 }
 
-static int bench_disk_write(const struct disk_calls *disk, int file, uint64_t at,
-                            struct bytes bytes)
+static int wheelbench_disk_write(const struct disk_calls *disk, int file, uint64_t at,
+                                 struct bytes bytes)
 {
-    atomic_fetch_add(&bench_of(disk)->written, bytes.size);
+    atomic_fetch_add(&wheelbench_of(disk)->written, bytes.size);
     return disk_system()->write(disk_system(), file, at, bytes);
 }
 
-static void bench_open(struct wheel_bench *bench)
+static void wheelbench_open(struct wheelbench *bench)
 {
     const struct diskwheel_options options = {.disk = &bench->disk,
                                               .folder = bench->folder,
                                               .partition_count = PARTITIONS,
                                               .retain_ms = RETAIN,
                                               .memory_bytes = bench->memory};
-    const struct watch watch = watch_start();
+    const struct wheelbench_watch watch = wheelbench_start();
     struct error error;
 
     if (diskwheel_storage_open(&options, &bench->storage, &error))
-        die("open", error.text);
-    printf("%-32s %8.3f s\n", "open", watch_seconds(&watch));
+        wheelbench_die("open", error.text);
+    printf("%-32s %8.3f s\n", "open", wheelbench_seconds(&watch));
 }
 
-static void bench_print(struct wheel_bench *bench, const char *what)
+static void wheelbench_print(struct wheelbench *bench, const char *what)
 {
     const struct diskwheel_store *store = diskwheel_store_of(bench->storage);
     struct storage_stats stats;
@@ -206,33 +207,33 @@ static void bench_print(struct wheel_bench *bench, const char *what)
 
 /* ---- what is measured ---- */
 
-static double bench_find(struct wheel_bench *bench, size_t count)
+static double wheelbench_find(struct wheelbench *bench, size_t count)
 {
-    const struct watch watch = watch_start();
+    const struct wheelbench_watch watch = wheelbench_start();
 
     for (size_t i = 0; i < FINDS; i++) {
-        const struct timer_id id = bench_id(random_below(&bench->random, count));
+        const struct timer_id id = wheelbench_id(random_below(&bench->random, count));
         struct timer *timer;
 
         if (storage_find(bench->storage, &id, &timer, NULL))
-            die("find", "a timer is lost");
+            wheelbench_die("find", "a timer is lost");
         timer_free(timer);
     }
-    watch_report(&watch, "find, random", FINDS);
-    return bench_used(RUSAGE_THREAD) - watch.used;
+    wheelbench_report(&watch, "find, random", FINDS);
+    return wheelbench_used(RUSAGE_THREAD) - watch.used;
 }
 
-static double bench_lookup(struct wheel_bench *bench, size_t count)
+static double wheelbench_lookup(struct wheelbench *bench, size_t count)
 {
-    const struct watch watch = watch_start();
+    const struct wheelbench_watch watch = wheelbench_start();
     char key[KEY_SIZE + 1];
 
     for (size_t i = 0; i < FINDS; i++) {
         const size_t at = random_below(&bench->random, count) / KEY_EACH * KEY_EACH;
-        const struct timer_id id = bench_id(at);
+        const struct timer_id id = wheelbench_id(at);
         struct storage_names names;
 
-        bench_key(at, key);
+        wheelbench_key(at, key);
         const struct storage_lookup lookup = {
             .partition = id.partition,
             .name = name_hash((struct name_space){id.partition, {0}}, NAME_KEY,
@@ -241,50 +242,50 @@ static double bench_lookup(struct wheel_bench *bench, size_t count)
             .count_max = 2};
         if (storage_lookup(bench->storage, &lookup, &names, NULL) || names.count != 1 ||
             !timer_id_equal(&names.ids[0], &id))
-            die("lookup", "a name is lost");
+            wheelbench_die("lookup", "a name is lost");
         free(names.ids);
     }
-    watch_report(&watch, "lookup of a key, random", FINDS);
-    return bench_used(RUSAGE_THREAD) - watch.used;
+    wheelbench_report(&watch, "lookup of a key, random", FINDS);
+    return wheelbench_used(RUSAGE_THREAD) - watch.used;
 }
 
-static void bench_fill(struct wheel_bench *bench, double *ret_find, double *ret_lookup)
+static void wheelbench_fill(struct wheelbench *bench, double *ret_find, double *ret_lookup)
 {
     double slowest = 0, fastest = 0, longest = 0;
-    struct watch watch = watch_start();
+    struct wheelbench_watch watch = wheelbench_start();
 
     for (size_t group = 0; group < bench->count / GROUP; group++) {
-        bench_renew(bench, group, 0, GROUP);
+        wheelbench_renew(bench, group, 0, GROUP);
         for (size_t part = 0; part < PARTITIONS; part++) {
             const double taken =
-                bench_write(bench, bench->writes + part * PART, PART, (struct wall){0});
+                wheelbench_write(bench, bench->writes + part * PART, PART, (struct wall){0});
             longest = taken > longest ? taken : longest;
         }
         const size_t done = (group + 1) * GROUP;
         if (done % MILLION)
             continue;
-        const double seconds = watch_seconds(&watch);
+        const double seconds = wheelbench_seconds(&watch);
         char what[64];
         snprintf(what, sizeof(what), "fill to %3zu M, longest %5.1f ms", done / MILLION,
                  longest * 1e3);
-        watch_report(&watch, what, MILLION);
+        wheelbench_report(&watch, what, MILLION);
         slowest = seconds > slowest ? seconds : slowest;
         fastest = !fastest || seconds < fastest ? seconds : fastest;
         longest = 0;
         if (done == MILLION) {
             diskwheel_storage_rest(bench->storage);
-            bench_print(bench, "1 M");
-            *ret_find = bench_find(bench, done);
-            *ret_lookup = bench_lookup(bench, done);
+            wheelbench_print(bench, "1 M");
+            *ret_find = wheelbench_find(bench, done);
+            *ret_lookup = wheelbench_lookup(bench, done);
         }
-        watch = watch_start();
+        watch = wheelbench_start();
     }
     printf("%-32s %8.2f\n", "slowest million / fastest", slowest ? fastest / slowest : 1.0);
 }
 
-static void bench_scan(struct wheel_bench *bench)
+static void wheelbench_scan(struct wheelbench *bench)
 {
-    const struct watch watch = watch_start();
+    const struct wheelbench_watch watch = wheelbench_start();
     size_t count = 0;
 
     for (uint16_t p = 0; p < PARTITIONS; p++) {
@@ -294,40 +295,40 @@ static void bench_scan(struct wheel_bench *bench)
         while (storage_position_before(scan.from, scan.to)) {
             struct storage_page page;
             if (storage_scan(bench->storage, &scan, &page, NULL))
-                die("scan", "failed");
+                wheelbench_die("scan", "failed");
             count += page.count;
             storage_page_free(&page);
             scan.from = page.next;
         }
     }
     if (count != bench->count)
-        die("scan", "a timer is lost");
-    watch_report(&watch, "scan", count);
+        wheelbench_die("scan", "a timer is lost");
+    wheelbench_report(&watch, "scan", count);
 }
 
 /* Closes as a crash does, opens, and applies what the log would have. */
-static void bench_crash(struct wheel_bench *bench)
+static void wheelbench_crash(struct wheelbench *bench)
 {
     size_t bodies = 0;
 
     diskwheel_storage_crash(bench->storage);
-    bench_open(bench);
-    const struct watch watch = watch_start();
+    wheelbench_open(bench);
+    const struct wheelbench_watch watch = wheelbench_start();
     for (uint16_t p = 0; p < PARTITIONS; p++) {
         struct storage_place place;
 
         storage_load_place(bench->storage, p, &place, NULL);
         for (size_t group = place.next; group < bench->count / GROUP; group++, bodies++) {
-            bench_renew(bench, group, p * PART, (p + 1) * PART);
-            bench_write(bench, bench->writes + p * PART, PART, (struct wall){0});
+            wheelbench_renew(bench, group, p * PART, (p + 1) * PART);
+            wheelbench_write(bench, bench->writes + p * PART, PART, (struct wall){0});
         }
     }
-    watch_report(&watch, "what the crash lost, again", bodies * PART + 1);
+    wheelbench_report(&watch, "what the crash lost, again", bodies * PART + 1);
 }
 
 /* Ends a page of timers of the partition. Returns where the next one begins. */
-static struct storage_position bench_end_page(struct wheel_bench *bench, uint16_t partition,
-                                              struct storage_position from, double *longest)
+static struct storage_position wheelbench_end_page(struct wheelbench *bench, uint16_t partition,
+                                                   struct storage_position from, double *longest)
 {
     const struct storage_scan scan = {.partition = partition,
                                       .from = from,
@@ -337,7 +338,7 @@ static struct storage_position bench_end_page(struct wheel_bench *bench, uint16_
     struct storage_page page;
 
     if (storage_scan(bench->storage, &scan, &page, NULL))
-        die("scan", "failed");
+        wheelbench_die("scan", "failed");
     for (size_t i = 0; i < page.count; i++) {
         struct timer *timer = page.timers[i];
 
@@ -350,7 +351,7 @@ static struct storage_position bench_end_page(struct wheel_bench *bench, uint16_
     const uint64_t at = page.count ? page.timers[0]->at.ms : from.at.ms;
     if (page.count) {
         const double taken =
-            bench_write(bench, bench->writes, page.count, (struct wall){at - 2 * RETAIN});
+            wheelbench_write(bench, bench->writes, page.count, (struct wall){at - 2 * RETAIN});
         *longest = taken > *longest ? taken : *longest;
     }
     storage_page_free(&page);
@@ -358,10 +359,10 @@ static struct storage_position bench_end_page(struct wheel_bench *bench, uint16_
 }
 
 /* All timers end, each partition's in due order. */
-static void bench_end(struct wheel_bench *bench)
+static void wheelbench_end(struct wheelbench *bench)
 {
     struct storage_position at[PARTITIONS] = {0};
-    const struct watch watch = watch_start();
+    const struct wheelbench_watch watch = wheelbench_start();
     double longest = 0;
     bool is_more = true;
     char what[64];
@@ -370,15 +371,16 @@ static void bench_end(struct wheel_bench *bench)
         is_more = false;
         for (uint16_t p = 0; p < PARTITIONS; p++)
             if (at[p].at.ms != WALL_NEVER.ms) {
-                at[p] = bench_end_page(bench, p, at[p], &longest);
+                at[p] = wheelbench_end_page(bench, p, at[p], &longest);
                 is_more = true;
             }
     }
     snprintf(what, sizeof(what), "end, longest %5.1f ms", longest * 1e3);
-    watch_report(&watch, what, bench->count);
+    wheelbench_report(&watch, what, bench->count);
 }
 
-static int bench_remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+static int wheelbench_remove_one(const char *path, const struct stat *info, int kind,
+                                 struct FTW *walk)
 {
     (void)info, (void)kind, (void)walk;
     return remove(path);
@@ -386,32 +388,32 @@ static int bench_remove_one(const char *path, const struct stat *info, int kind,
 
 int main(int count, char **arguments)
 {
-    static struct wheel_bench bench;
+    static struct wheelbench bench;
     char folder[] = "/tmp/tickwheel-bench-XXXXXX";
     double find = 0, lookup = 0;
 
     bench.disk = *disk_system();
-    bench.disk.write = bench_disk_write;
+    bench.disk.write = wheelbench_disk_write;
     bench.random = random_seeded(1);
     bench.count = count > 1 ? strtoull(arguments[1], NULL, 10) : 5 * MILLION;
     bench.memory = (count > 2 ? strtoull(arguments[2], NULL, 10) : 64) << 20;
     bench.folder = count > 3 ? arguments[3] : mkdtemp(folder);
     if (!bench.folder || bench.count < MILLION || bench.count % MILLION)
-        die("use", "diskwheel_bench [millions of timers [megabytes [folder]]]");
+        wheelbench_die("use", "diskwheel_bench [millions of timers [megabytes [folder]]]");
     clock_start_virtual((struct wall){START_MS});
-    bench_make_timers(&bench);
-    bench_open(&bench);
-    bench_fill(&bench, &find, &lookup);
-    bench_print(&bench, "filled");
-    bench_crash(&bench);
+    wheelbench_make_timers(&bench);
+    wheelbench_open(&bench);
+    wheelbench_fill(&bench, &find, &lookup);
+    wheelbench_print(&bench, "filled");
+    wheelbench_crash(&bench);
     diskwheel_storage_rest(bench.storage);
-    bench_print(&bench, "at rest");
-    find = bench_find(&bench, bench.count) / find;
-    lookup = bench_lookup(&bench, bench.count) / lookup;
+    wheelbench_print(&bench, "at rest");
+    find = wheelbench_find(&bench, bench.count) / find;
+    lookup = wheelbench_lookup(&bench, bench.count) / lookup;
     printf("%-32s %8.2f, of a key %.2f\n", "find / find at 1 M", find, lookup);
-    bench_scan(&bench);
-    bench_end(&bench);
-    bench_print(&bench, "ended");
+    wheelbench_scan(&bench);
+    wheelbench_end(&bench);
+    wheelbench_print(&bench, "ended");
     clock_move_virtual((struct wall){START_MS + DUE_MS + DAY_MS});
     for (uint16_t p = 0; p < PARTITIONS; p++) {
         struct storage_batch batch = {
@@ -422,8 +424,8 @@ int main(int count, char **arguments)
     }
     storage_flush(bench.storage, NULL);
     diskwheel_storage_rest(bench.storage);
-    bench_print(&bench, "trimmed");
-    bench_renew(&bench, 0, 0, 1);
+    wheelbench_print(&bench, "trimmed");
+    wheelbench_renew(&bench, 0, 0, 1);
     struct buffer row;
     buffer_init(&row);
     record_row_encode(&row, (struct record_key){START_MS, 1}, bench.timers[1]);
@@ -433,7 +435,7 @@ int main(int count, char **arguments)
     buffer_deinit(&row);
     storage_close(bench.storage);
     if (bench.folder == folder)
-        nftw(folder, bench_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        nftw(folder, wheelbench_remove_one, 16, FTW_DEPTH | FTW_PHYS);
     for (size_t i = 0; i < GROUP; i++)
         timer_free(bench.timers[i]);
     return 0;

@@ -208,6 +208,11 @@ bool diskwheel_layer_put(struct diskwheel_layer *layer, enum diskwheel_table tab
     struct diskwheel_node *leaf = diskwheel_layer_leaf(tree, key, false);
     unsigned at = diskwheel_layer_before(leaf, key);
     if (at < leaf->count && record_key_equal(leaf->keys[at], key)) {
+        if (leaf->entries[at]->is_new) {
+            entry->is_new = true;
+            if (change == DISKWHEEL_GONE)
+                entry->change = DISKWHEEL_NONE;
+        }
         leaf->entries[at] = entry;
         return true;
     }

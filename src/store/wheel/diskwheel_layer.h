@@ -74,7 +74,8 @@ static inline void diskwheel_layer_init(struct diskwheel_layer *layer)
 
 void diskwheel_layer_deinit(struct diskwheel_layer *layer);
 
-/* Puts a change of the key. Returns false if out of memory. */
+/* Puts a change of the key. If the change that it replaces is new, this one is, too: then GONE
+ * becomes NONE. Returns false if out of memory. */
 bool diskwheel_layer_put(struct diskwheel_layer *layer, enum diskwheel_table table,
                          struct record_key key, enum diskwheel_change change, bool is_new,
                          struct bytes value);

@@ -66,9 +66,36 @@ static void test_against_a_treap(void **state)
     }
 }
 
+/* A record that no run has stays new, whatever follows, and its end needs no search. */
+static void test_what_is_new_stays_new(void **state)
+{
+    const struct record_key key = {1, 1};
+    struct diskwheel_layer layer;
+
+    (void)state;
+    diskwheel_layer_init(&layer);
+    assert_true(
+        diskwheel_layer_put(&layer, DISKWHEEL_TIMERS, key, DISKWHEEL_PUT, true, BYTES("a")));
+    assert_true(
+        diskwheel_layer_put(&layer, DISKWHEEL_TIMERS, key, DISKWHEEL_PUT, false, BYTES("b")));
+    assert_true(diskwheel_layer_find(&layer, DISKWHEEL_TIMERS, key)->is_new);
+    assert_true(diskwheel_layer_put(&layer, DISKWHEEL_TIMERS, key, DISKWHEEL_GONE, false,
+                                    (struct bytes){0}));
+    assert_int_equal(diskwheel_layer_find(&layer, DISKWHEEL_TIMERS, key)->change, DISKWHEEL_NONE);
+    assert_true(diskwheel_layer_put(&layer, DISKWHEEL_TIMERS, (struct record_key){1, 2},
+                                    DISKWHEEL_GONE, false, (struct bytes){0}));
+    assert_int_equal(
+        diskwheel_layer_find(&layer, DISKWHEEL_TIMERS, (struct record_key){1, 2})->change,
+        DISKWHEEL_GONE);
+    diskwheel_layer_deinit(&layer);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_a_treap)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_a_treap),
+        cmocka_unit_test(test_what_is_new_stays_new),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,16 +306,25 @@ uint32_t diskwheel_run_rows_before(const struct diskwheel_run_table *table, stru
                : table->blocks[diskwheel_run_block_of(table, key)].ordinal;
 }
 
+/* If the open block is the one to read, and its last record is before the key, it is read on: a
+ * search of keys in their order opens each block once. */
 void diskwheel_cursor_seek(struct diskwheel_cursor *cursor, struct diskwheel_run *run,
                            enum diskwheel_table table, struct record_key from)
 {
+    const struct diskwheel_run_table *of = &run->tables[table];
+    const bool is_behind = record_key_before(of->last, from);
+    const uint32_t block = is_behind ? of->block_count : diskwheel_run_block_of(of, from);
+    const bool is_open = cursor->run == run && cursor->table == table && cursor->block.is_begun &&
+                         cursor->next_block == block + 1 &&
+                         record_key_before(cursor->block.key, from);
+
     cursor->run = run;
     cursor->table = table;
     cursor->from = from;
-    cursor->next_block = diskwheel_run_block_of(&run->tables[table], from);
+    if (is_open)
+        return;
+    cursor->next_block = block;
     cursor->block = (struct diskwheel_block){0};
-    if (record_key_before(run->tables[table].last, from))
-        cursor->next_block = run->tables[table].block_count;
 }
 
 bool diskwheel_cursor_bound(const struct diskwheel_cursor *cursor, struct record_key *ret_key)
@@ -324,6 +333,8 @@ bool diskwheel_cursor_bound(const struct diskwheel_cursor *cursor, struct record
 
     if (cursor->block.left) {
         *ret_key = record_key_after(cursor->block.key);
+        if (record_key_before(*ret_key, cursor->from))
+            *ret_key = cursor->from;
         return true;
     }
     if (cursor->next_block == table->block_count)

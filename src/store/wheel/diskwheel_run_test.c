@@ -91,6 +91,35 @@ static void run_assert_walk(struct run_fixture *fixture, struct diskwheel_run *r
         diskwheel_run_mark(run, table, (uint32_t)random_below(random, count));
 }
 
+/* One cursor placed again and again, mostly ahead, finds what a new one would. */
+static void run_assert_seeks(const struct run_fixture *fixture, struct diskwheel_run *run,
+                             enum diskwheel_table table, struct random *random)
+{
+    const size_t count = fixture->counts[table];
+    struct diskwheel_cursor cursor = {.run = NULL};
+    struct record_key key, bound;
+    struct bytes value;
+
+    for (size_t at = 0; at < count; at += (size_t)random_below(random, 30)) {
+        size_t expected = at;
+
+        if (random_below(random, 50) == 0)
+            at = expected = (size_t)random_below(random, count);
+        while (expected < count && diskwheel_run_is_marked(run, table, (uint32_t)expected))
+            expected++;
+        const struct record_key from = fixture->records[table][at].key;
+        diskwheel_cursor_seek(&cursor, run, table, from);
+        assert_true(diskwheel_cursor_bound(&cursor, &bound) && !record_key_before(bound, from));
+        const enum error_code code = diskwheel_cursor_next(&cursor, &key, &value, NULL);
+        assert_int_equal(code, expected < count ? ERROR_NONE : ERROR_NOT_FOUND);
+        if (code)
+            continue;
+        assert_true(record_key_equal(key, fixture->records[table][expected].key));
+        assert_int_equal(cursor.ordinal, expected);
+    }
+    diskwheel_cursor_deinit(&cursor);
+}
+
 static void test_what_was_written(void **state)
 {
     struct random random = random_seeded(testing_seed());
@@ -113,6 +142,7 @@ static void test_what_was_written(void **state)
                 assert_true(diskwheel_run_may_have(run, table, fixture->records[table][i].key));
             for (int i = 0; i < 50; i++)
                 run_assert_walk(fixture, run, table, &random);
+            run_assert_seeks(fixture, run, table, &random);
         }
         for (uint64_t i = 0; i < 1000 && fixture->counts[DISKWHEEL_MOVED] > 100; i++)
             absent += diskwheel_run_may_have(run, DISKWHEEL_MOVED,
