@@ -315,7 +315,8 @@ enum error_code diskwheel_merge_next(struct diskwheel_merge *merge,
             return ERROR_NONE;
         }
         const bool is_record = source->change == DISKWHEEL_PUT;
-        *ret_record = (struct diskwheel_record){key, source->value, source->is_new};
+        *ret_record =
+            (struct diskwheel_record){key, source->value, source->is_new, source->cursor.run};
         merge->last = key;
         merge->is_begun = true;
         if (is_record)

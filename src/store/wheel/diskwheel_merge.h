@@ -76,6 +76,7 @@ struct diskwheel_record {
     struct record_key key;
     struct bytes value; /* valid until the next call */
     bool is_new;
+    const struct diskwheel_run *run; /* that has it; NULL for a record from memory */
 };
 
 void diskwheel_merge_init(struct diskwheel_merge *merge, enum diskwheel_table table);

@@ -82,6 +82,24 @@ static bool diskwheel_read_overlaps(const struct diskwheel_run *run, enum diskwh
            !record_key_before(of->last, from);
 }
 
+/* Adds the runs that may have entries of one name. */
+static bool diskwheel_read_merge_name(const struct diskwheel_sight *sight, struct record_key from,
+                                      struct diskwheel_merge *merge)
+{
+    struct diskwheel_probe probe;
+    size_t i;
+
+    diskwheel_probe_begin(&probe, sight->view, DISKWHEEL_NAMES, from);
+    while (diskwheel_probe_next(&probe, &i)) {
+        struct diskwheel_run *run = sight->view->runs[i];
+
+        if (diskwheel_read_overlaps(run, DISKWHEEL_NAMES, from, sight->end) &&
+            !diskwheel_merge_add_run(merge, run, run->cuts, from))
+            return false;
+    }
+    return true;
+}
+
 /* Adds all sources, the newest first. */
 static bool diskwheel_read_merge(struct diskwheel_sight *sight, enum diskwheel_table table,
                                  struct record_key from, struct diskwheel_merge *merge)
@@ -91,12 +109,12 @@ static bool diskwheel_read_merge(struct diskwheel_sight *sight, enum diskwheel_t
         (sight->frozen &&
          !diskwheel_merge_add_stage(merge, sight->frozen, sight->frozen->cuts, from)))
         return false;
+    if (table == DISKWHEEL_NAMES && from.high == sight->end.high)
+        return diskwheel_read_merge_name(sight, from, merge);
     for (size_t i = sight->view->count; i-- > 0;) {
         struct diskwheel_run *run = sight->view->runs[i];
 
         if (diskwheel_read_overlaps(run, table, from, sight->end) &&
-            (table != DISKWHEEL_NAMES || from.high != sight->end.high ||
-             diskwheel_run_may_have(run, table, from)) &&
             !diskwheel_merge_add_run(merge, run, run->cuts, from))
             return false;
     }
@@ -287,6 +305,8 @@ static enum error_code diskwheel_read_record(struct diskwheel_store *store,
     struct diskwheel_sight sight;
     struct diskwheel_merge merge;
     struct diskwheel_record record;
+    struct diskwheel_probe probe;
+    size_t i;
 
     pthread_mutex_lock(&store->lock);
     const bool is_seen = diskwheel_read_look(store, table, key, record_key_after(key), 1, &sight);
@@ -301,10 +321,10 @@ static enum error_code diskwheel_read_record(struct diskwheel_store *store,
                                           entry ? (enum diskwheel_change)entry->change : 0};
     if (entry && !diskwheel_is_cut(table, sight.frozen->cuts, key, diskwheel_entry_value(entry)))
         is_added = is_added && diskwheel_merge_add_seen(&merge, &frozen, 1);
-    for (size_t i = sight.view->count; i-- > 0 && is_added;)
-        if (diskwheel_run_may_have(sight.view->runs[i], table, key))
-            is_added = diskwheel_merge_add_run(&merge, sight.view->runs[i],
-                                               sight.view->runs[i]->cuts, key);
+    diskwheel_probe_begin(&probe, sight.view, table, key);
+    while (is_added && diskwheel_probe_next(&probe, &i))
+        is_added =
+            diskwheel_merge_add_run(&merge, sight.view->runs[i], sight.view->runs[i]->cuts, key);
     enum error_code code;
     bool is_damaged = false; /* a block in which the record may be */
     while ((code = is_added ? diskwheel_merge_next(&merge, &record, ret_error)

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { RUN_DENSE = 8 }; /* at least one serial of so many is in a dense run */
+
 /* ---- the index ---- */
 
 static bool diskwheel_run_read_table(struct bytes *index, struct diskwheel_run_table *table,
@@ -62,8 +64,8 @@ static bool diskwheel_run_read_slices(struct bytes *index, struct diskwheel_run 
 
         if (!varint_next(index, &partition) || partition >= run->partition_count ||
             !varint_next(index, &rows) || rows > UINT32_MAX ||
-            !varint_next(index, &slice->at_min) || !varint_next(index, &slice->serial_min) ||
-            !varint_next(index, &slice->serial_max) ||
+            !varint_next(index, &slice->at_min) || !varint_next(index, &slice->at_max) ||
+            !varint_next(index, &slice->serial_min) || !varint_next(index, &slice->serial_max) ||
             (run->slice_count && partition <= slice[-1].partition))
             return false;
         slice->partition = (uint16_t)partition;
@@ -227,19 +229,6 @@ void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, u
         atomic_fetch_add(&of->marked_count, 1);
 }
 
-static bool diskwheel_run_filter_has(const struct diskwheel_run_table *table, uint64_t hash)
-{
-    if (!table->filter_bytes)
-        return false;
-    for (unsigned probe = 0; probe < DISKWHEEL_FILTER_PROBES; probe++) {
-        const uint64_t bit = diskwheel_run_probe(hash, probe, table->filter_bytes);
-
-        if (!(table->filter[bit / 8] >> bit % 8 & 1))
-            return false;
-    }
-    return true;
-}
-
 const struct diskwheel_run_slice *diskwheel_run_find_slice(const struct diskwheel_run *run,
                                                            uint64_t partition)
 {
@@ -257,25 +246,29 @@ const struct diskwheel_run_slice *diskwheel_run_find_slice(const struct diskwhee
                                                                              : NULL;
 }
 
-/* True if the run has new rows of the partition with serials around this one. */
-static bool diskwheel_run_has_serial(const struct diskwheel_run *run, struct record_key key)
+bool diskwheel_run_is_dense_at(const struct diskwheel_run *run, struct record_key key)
 {
     const struct diskwheel_run_slice *slice = diskwheel_run_find_slice(run, key.high >> 48);
 
-    return slice && slice->serial_min <= key.low && key.low <= slice->serial_max;
+    return slice && slice->serial_min <= key.low && key.low <= slice->serial_max &&
+           slice->rows >= (slice->serial_max - slice->serial_min) / RUN_DENSE;
 }
 
 bool diskwheel_run_may_have(const struct diskwheel_run *run, enum diskwheel_table table,
                             struct record_key key)
 {
     const struct diskwheel_run_table *of = &run->tables[table];
+    const uint64_t at = key.high & RECORD_AT_MAX;
 
-    if (!of->block_count || record_key_before(of->last, key))
-        return false;
-    if (table != DISKWHEEL_NAMES && record_key_before(key, of->blocks[0].first))
-        return false;
-    return (table == DISKWHEEL_TIMERS && diskwheel_run_has_serial(run, key)) ||
-           diskwheel_run_filter_has(of, diskwheel_run_hash(table, key));
+    if (table == DISKWHEEL_TIMERS) {
+        const struct diskwheel_run_slice *slice = diskwheel_run_find_slice(run, key.high >> 48);
+
+        if (!slice || at < slice->at_min || at > slice->at_max)
+            return false;
+        if (slice->serial_min <= key.low && key.low <= slice->serial_max)
+            return true;
+    }
+    return diskwheel_run_filter_has(of->filter, of->filter_bytes, diskwheel_run_hash(table, key));
 }
 
 /* ---- walking ---- */

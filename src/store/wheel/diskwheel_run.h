@@ -8,14 +8,14 @@
  * Index      for each table: number of blocks and records; for each block its first key, upper half
  *            as the difference to the block before, then lower half; size as stored, number of
  *            records; then the last key of the table, upper half and lower half
- *            number of partitions; for each its number, the number of its rows, least position,
- *            least and greatest serial of its new rows, 0 and 0 if it has none
+ *            number of partitions; for each its number, the number of its rows, their least and
+ *            greatest position, least and greatest serial of its new rows, 0 and 0 if it has none
  *            for each table: size of its filter in bytes, and the filter
  *            The numbers are groups of seven bits (varint.h)
  * Foot 40    `tickwrun` 8; version 4 (it is 1); zero 4; number of the run 8; position of the index
  *            8; checksum of the index 4; checksum of the other bytes of the foot 4
  *
- * A filter is a Bloom filter (Bloom 1970) of 10 bits a record and 6 probes. In that of TIMERS are
+ * A filter is a Bloom filter (Bloom 1970) of 14 bits a record and 6 probes. In that of TIMERS are
  * only the rows that were not new when they were written: a new one is found by its serial, for
  * serials of new rows grow.
  *
@@ -77,12 +77,12 @@ struct diskwheel_run_table {
     _Atomic uint64_t *damaged;     /* a bit for each block that was read and is damaged */
 };
 
-/* New rows of a partition. */
+/* Rows of a partition. */
 struct diskwheel_run_slice {
     uint16_t partition;
-    uint32_t rows;   /* all of them */
-    uint64_t at_min; /* least position of a row */
-    uint64_t serial_min, serial_max;
+    uint32_t rows;
+    uint64_t at_min, at_max;         /* least and greatest position */
+    uint64_t serial_min, serial_max; /* of the new rows; 0 and 0 if there is none */
 };
 
 struct diskwheel_run {
@@ -133,6 +133,10 @@ const struct diskwheel_run_slice *diskwheel_run_find_slice(const struct diskwhee
 
 /* Returns the number of records before the key, but for those of the key's block. */
 uint32_t diskwheel_run_rows_before(const struct diskwheel_run_table *table, struct record_key key);
+
+/* True if the row is found by its serial, and the run has many of the serials in its range. Then a
+ * copy of the row is found by its serial, too. */
+bool diskwheel_run_is_dense_at(const struct diskwheel_run *run, struct record_key key);
 
 void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, uint32_t ordinal);
 

@@ -10,7 +10,7 @@
 enum {
     DISKWHEEL_RUN_VERSION = 1,
     DISKWHEEL_RUN_FOOT = 40,
-    DISKWHEEL_FILTER_BITS = 10, /* a record */
+    DISKWHEEL_FILTER_BITS = 14, /* a record */
     DISKWHEEL_FILTER_PROBES = 6,
 };
 
@@ -27,6 +27,21 @@ static inline uint64_t diskwheel_run_hash(enum diskwheel_table table, struct rec
 static inline uint64_t diskwheel_run_probe(uint64_t hash, unsigned probe, size_t filter_bytes)
 {
     return ((hash & UINT32_MAX) + probe * (hash >> 32 | 1)) % (8 * (uint64_t)filter_bytes);
+}
+
+/* Returns false if there is no filter. */
+static inline bool diskwheel_run_filter_has(const uint8_t *filter, size_t filter_bytes,
+                                            uint64_t hash)
+{
+    if (!filter_bytes)
+        return false;
+    for (unsigned probe = 0; probe < DISKWHEEL_FILTER_PROBES; probe++) {
+        const uint64_t bit = diskwheel_run_probe(hash, probe, filter_bytes);
+
+        if (!(filter[bit / 8] >> bit % 8 & 1))
+            return false;
+    }
+    return true;
 }
 
 #endif

@@ -135,6 +135,7 @@ static void diskwheel_writer_count(struct diskwheel_writer *writer, struct recor
     }
     struct diskwheel_run_slice *slice = &slices[count - 1];
     slice->rows++;
+    slice->at_max = key.high & RECORD_AT_MAX;
     if (!is_new)
         return;
     if (!slice->serial_max || key.low < slice->serial_min)
@@ -201,6 +202,7 @@ static void diskwheel_writer_put_index(struct diskwheel_writer *writer, struct b
         varint_append(index, slices[i].partition);
         varint_append(index, slices[i].rows);
         varint_append(index, slices[i].at_min);
+        varint_append(index, slices[i].at_max);
         varint_append(index, slices[i].serial_min);
         varint_append(index, slices[i].serial_max);
     }

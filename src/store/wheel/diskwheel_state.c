@@ -27,26 +27,6 @@ enum { STATE_VERSION = 1, STATE_HEAD = 52 };
 #define STATE_MAGIC    "tickwsta"
 #define STATE_SIZE_MAX ((size_t)1 << 31)
 
-/* ---- views ---- */
-
-struct diskwheel_view *diskwheel_view_create(size_t count)
-{
-    struct diskwheel_view *view = calloc(1, sizeof(*view) + count * sizeof(struct diskwheel_run *));
-
-    if (view)
-        atomic_init(&view->references, 1);
-    return view;
-}
-
-void diskwheel_view_release(struct diskwheel_view *view)
-{
-    if (!view || atomic_fetch_sub(&view->references, 1) != 1)
-        return;
-    for (size_t i = 0; i < view->count; i++)
-        diskwheel_run_release(view->runs[i]);
-    free(view);
-}
-
 /* ---- partitions ---- */
 
 static void diskwheel_state_put_record(struct buffer *to, struct bytes key, struct bytes value)
@@ -449,6 +429,16 @@ static bool diskwheel_state_read_aside(struct diskwheel_store *store, struct byt
     return !buffer_failed(&store->aside);
 }
 
+static enum error_code diskwheel_state_index(struct diskwheel_store *store, struct error *ret_error)
+{
+    struct diskwheel_view *view = store->view;
+
+    if (!diskwheel_view_reserve(view, store->partition_count, view->runs, view->count, NULL, 0))
+        return error_set(ret_error, ERROR_NO_MEMORY, "state");
+    diskwheel_view_index(view);
+    return ERROR_NONE;
+}
+
 static enum error_code diskwheel_state_decode(struct diskwheel_store *store, struct bytes text,
                                               struct error *ret_error)
 {
@@ -474,7 +464,7 @@ static enum error_code diskwheel_state_decode(struct diskwheel_store *store, str
     }
     if (!code && (!diskwheel_state_read_aside(store, &text) || text.size))
         code = diskwheel_state_damaged(store, ret_error);
-    return code;
+    return code ? code : diskwheel_state_index(store, ret_error);
 }
 
 /* Runs that the state does not name are left over from a flush that did not end. */
@@ -560,6 +550,8 @@ enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error
         code = diskwheel_state_decode(store, buffer_bytes(&state), ret_error);
     else if (!code && !(store->view = diskwheel_view_create(0)))
         code = error_set(ret_error, ERROR_NO_MEMORY, "state");
+    else if (!code)
+        code = diskwheel_state_index(store, ret_error);
     buffer_deinit(&state);
     free(path);
     if (!code && !store->is_reader)

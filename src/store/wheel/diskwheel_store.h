@@ -13,6 +13,7 @@
  *   diskwheel_state.c     the file that says which runs there are
  *   diskwheel_part.c      what a partition has once
  *   diskwheel_merge.c     stages and runs as one ordered table
+ *   diskwheel_view.c      the runs at a moment, and which of them may have a record
  *   diskwheel_run.c       runs
  *   diskwheel_block.c     their blocks
  *   diskwheel_layer.c     changes in memory
@@ -26,15 +27,9 @@
 #include "store/store_key.h"
 #include "store/wheel/diskwheel.h"
 #include "store/wheel/diskwheel_merge.h"
+#include "store/wheel/diskwheel_view.h"
 
 #include <pthread.h>
-
-/* The runs at a moment, oldest first. */
-struct diskwheel_view {
-    atomic_uint references;
-    size_t count;
-    struct diskwheel_run *runs[];
-};
 
 /* What a partition has beside its records. */
 struct diskwheel_part {
@@ -86,6 +81,7 @@ struct diskwheel_store {
     enum error_code flush_code;
     struct error flush_error; /* of the last flush */
     uint64_t next_run;
+    uint64_t copied;            /* number of records that were rewritten since the start */
     struct diskwheel_kept kept; /* what the partitions had at the last freeze */
     struct buffer late; /* struct diskwheel_key of records that ended after they were copied */
     const struct diskwheel_view *rewritten; /* runs that are being copied; NULL if none are */
@@ -135,18 +131,6 @@ enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error
 /* Reads the number of partitions. ERROR_CORRUPT if there is no state. */
 enum error_code diskwheel_state_read_count(const char *folder, uint16_t *ret_partition_count,
                                            struct error *ret_error);
-
-/* ---- views ---- */
-
-struct diskwheel_view *diskwheel_view_create(size_t count);
-
-static inline struct diskwheel_view *diskwheel_view_hold(struct diskwheel_view *view)
-{
-    atomic_fetch_add(&view->references, 1);
-    return view;
-}
-
-void diskwheel_view_release(struct diskwheel_view *view);
 
 /* ---- diskwheel_read.c ---- */
 

@@ -183,11 +183,13 @@ static enum error_code worker_search_old(struct worker_search *search, struct re
                                          struct bytes *ret_value, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
+    struct diskwheel_probe probe;
+    size_t i;
 
     *ret_value = (struct bytes){0};
-    for (size_t i = search->view->count; i-- > 0 && !code && !ret_value->size;)
-        if (diskwheel_run_may_have(search->view->runs[i], search->table, key))
-            code = worker_search_run(search, i, key, ret_value, ret_error);
+    diskwheel_probe_begin(&probe, search->view, search->table, key);
+    while (!code && !ret_value->size && diskwheel_probe_next(&probe, &i))
+        code = worker_search_run(search, i, key, ret_value, ret_error);
     return code;
 }
 
@@ -295,17 +297,27 @@ static bool worker_has(const struct diskwheel_view *view, const struct diskwheel
     return false;
 }
 
-/* Makes the next view: the runs that are needed, without `gone`, and the new ones. The caller holds
- * the lock. NULL if out of memory. */
-static struct diskwheel_view *worker_next_view(const struct diskwheel_store *store,
-                                               struct worker_writers *writers,
-                                               const struct diskwheel_view *gone)
+/* Makes room for the next view. The caller holds the lock. NULL if out of memory. */
+static struct diskwheel_view *worker_make_view(const struct diskwheel_store *store,
+                                               const struct worker_writers *writers)
 {
     const struct diskwheel_view *view = store->view;
     struct diskwheel_view *next = diskwheel_view_create(view->count + writers->run_count);
 
-    if (!next)
-        return NULL;
+    if (next && diskwheel_view_reserve(next, store->partition_count, view->runs, view->count,
+                                       writers->runs, writers->run_count))
+        return next;
+    diskwheel_view_release(next);
+    return NULL;
+}
+
+/* Fills the next view: the runs that are needed, without `gone`, and the new ones. The caller holds
+ * the lock. */
+static void worker_fill_view(const struct diskwheel_store *store, struct worker_writers *writers,
+                             const struct diskwheel_view *gone, struct diskwheel_view *next)
+{
+    const struct diskwheel_view *view = store->view;
+
     for (size_t i = 0; i < view->count; i++)
         if (!worker_has(gone, view->runs[i]) &&
             (worker_live(view->runs[i]) || worker_has(store->rewritten, view->runs[i])))
@@ -313,7 +325,7 @@ static struct diskwheel_view *worker_next_view(const struct diskwheel_store *sto
     for (size_t i = 0; i < writers->run_count; i++)
         next->runs[next->count++] = writers->runs[i];
     writers->run_count = 0;
-    return next;
+    diskwheel_view_index(next);
 }
 
 /* Replaces the view, and writes the state with it. Files of runs that it lacks go with their last
@@ -439,14 +451,15 @@ static enum error_code worker_flush_install(struct diskwheel_store *store,
                                             struct diskwheel_kept *kept, struct error *ret_error)
 {
     struct diskwheel_stage *frozen = store->frozen;
+    struct diskwheel_view *next = worker_make_view(store, writers);
 
+    if (!next)
+        return error_set(ret_error, ERROR_NO_MEMORY, "flush");
     worker_set_marks(store, search);
     for (size_t i = 0; i < writers->run_count; i++)
         for (uint16_t k = 0; k < store->partition_count; k++)
             atomic_store(&writers->runs[i]->cuts[k], atomic_load(&frozen->cuts[k]));
-    struct diskwheel_view *next = worker_next_view(store, writers, NULL);
-    if (!next)
-        return error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    worker_fill_view(store, writers, NULL, next);
     diskwheel_state_drop(&store->kept);
     store->kept = *kept;
     *kept = (struct diskwheel_kept){.places = NULL};
@@ -575,7 +588,10 @@ static enum error_code worker_copy_table(struct worker_writers *writers, enum di
         code = diskwheel_merge_next(&merge, &record, ret_error);
         if (!code &&
             !worker_is_forgotten(writers->store, writers->now, table, record.key, record.value))
-            code = worker_add(writers, table, record.key, false, record.value, ret_error);
+            code = worker_add(writers, table, record.key,
+                              table == DISKWHEEL_TIMERS &&
+                                  diskwheel_run_is_dense_at(record.run, record.key),
+                              record.value, ret_error);
         if (count % WORKER_LOOK == 0)
             worker_flush_between(writers->store);
     }
@@ -697,8 +713,12 @@ static enum error_code worker_rewrite_install(struct diskwheel_store *store,
     struct diskwheel_view *outputs = diskwheel_view_create(writers->run_count);
     for (size_t i = 0; outputs && i < writers->run_count; i++)
         outputs->runs[outputs->count++] = diskwheel_run_hold(writers->runs[i]);
-    if (!outputs)
+    if (!outputs || !diskwheel_view_reserve(outputs, store->partition_count, outputs->runs,
+                                            outputs->count, NULL, 0)) {
+        diskwheel_view_release(outputs);
         return error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    }
+    diskwheel_view_index(outputs);
     if (!worker_search_init(&search, outputs) || buffer_failed(&store->late))
         code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
     for (size_t i = 0; i < store->late.size / sizeof(*late) && !code; i++) {
@@ -707,11 +727,12 @@ static enum error_code worker_rewrite_install(struct diskwheel_store *store,
     }
     if (!code)
         code = worker_carry_cuts(writers, &search, began, ret_error);
-    struct diskwheel_view *next = code ? NULL : worker_next_view(store, writers, store->rewritten);
+    struct diskwheel_view *next = code ? NULL : worker_make_view(store, writers);
     if (!code && !next)
         code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
     if (!code) {
         worker_set_marks(store, &search);
+        worker_fill_view(store, writers, store->rewritten, next);
         code = worker_install(store, next, ret_error);
     }
     worker_search_deinit(&search);
