@@ -8,10 +8,10 @@
  * delays the others by a moment and no more. A call is always alone. Calls have a connection of
  * their own, because their time is the user's.
  *
- * A server with synchronous standbys may have committed a row that no standby has: it was restarted,
- * or an administrator ended its wait. The repeat finds the row. So each transaction writes a message
- * into the server's log, and its commit waits for the standby in any case. A commit with a warning
- * was not waited for, and the connection counts as lost.
+ * A server with synchronous standbys may have committed a row that no standby has: it was
+ * restarted, or an administrator ended its wait. The repeat finds the row. So each transaction
+ * writes a message into the server's log, and its commit waits for the standby in any case. A
+ * commit with a warning was not waited for, and the connection counts as lost.
  *
  * All statements of a connection are sent without waiting for answers (pipeline mode). Answers come
  * in the order of the statements, so the statements under way are a list of steps.
