@@ -817,6 +817,8 @@ static void test_stats(void **state)
     assert_true(stats.disk_bytes < 64 << 20);
     assert_true(fixture->backend != TESTING_ROCKSDB || stats.disk_bytes > 0);
     assert_true((fixture->backend == TESTING_MEMORY) == (stats.disk_free_bytes == UINT64_MAX));
+    assert_true((fixture->backend == TESTING_MEMORY) == (stats.disk_floor_bytes == 0));
+    assert_false(stats.is_lost);
 }
 
 /* storage_tend takes the space that is held back. Reading the statistics takes none. */
@@ -826,7 +828,7 @@ static void test_tend(void **state)
     struct storage_stats stats;
     char path[300];
 
-    if (fixture->backend != TESTING_ROCKSDB) {
+    if (fixture->backend == TESTING_MEMORY) {
         storage_tend(fixture->storage);
         return;
     }

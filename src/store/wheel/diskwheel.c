@@ -113,7 +113,7 @@ static void diskwheel_stats(struct storage *storage, struct storage_stats *ret_s
     ret_stats->memory_bytes =
         store->active->layer.bytes + (store->frozen ? store->frozen->layer.bytes : 0);
     pthread_mutex_unlock(&store->lock);
-    files_free_bytes(store->folder, &ret_stats->disk_free_bytes, NULL);
+    diskwheel_disk_stats(store, ret_stats);
 }
 
 /* ---- open and close ---- */
@@ -125,6 +125,7 @@ static void diskwheel_close(struct storage *storage)
     const bool is_written =
         !store->is_reader && (!store->has_changed || !diskwheel_flush(storage, NULL));
     diskwheel_worker_stop(store);
+    diskwheel_aside_blocks(store);
     if (is_written) /* what it fails to write, the log has */
         diskwheel_folder_close(store);
     diskwheel_free(store);
@@ -153,6 +154,8 @@ static const struct storage_ops diskwheel_ops = {
     .load_tenant_counts = diskwheel_load_tenant_counts,
     .load_note = diskwheel_load_note,
     .stats = diskwheel_stats,
+    .tend = diskwheel_tend,
+    .relieve = diskwheel_relieve,
     .flush = diskwheel_flush,
     .load_kept = diskwheel_load_kept,
     .get_log = diskwheel_get_log,

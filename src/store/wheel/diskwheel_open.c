@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+enum { OPEN_MEMORY_BYTES = 64 << 20 };
+
 void diskwheel_free(struct diskwheel_store *store)
 {
     diskwheel_worker_stop(store);
@@ -27,6 +29,9 @@ void diskwheel_free(struct diskwheel_store *store)
     pthread_cond_destroy(&store->work);
     pthread_cond_destroy(&store->done);
     pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->quarantine.lock);
+    pthread_mutex_destroy(&store->ballast_lock);
+    ballast_deinit(&store->ballast);
     free(store->folder);
     free(store);
 }
@@ -38,10 +43,14 @@ static struct diskwheel_store *diskwheel_open_create(const struct diskwheel_opti
     if (!store)
         return NULL;
     store->options = *options;
+    if (!options->memory_bytes)
+        store->options.memory_bytes = OPEN_MEMORY_BYTES;
     store->disk = options->disk ? options->disk : disk_system();
     store->folder_lock = -1;
     store->partition_count = options->partition_count;
     pthread_mutex_init(&store->lock, NULL);
+    pthread_mutex_init(&store->quarantine.lock, NULL);
+    pthread_mutex_init(&store->ballast_lock, NULL);
     pthread_cond_init(&store->work, NULL);
     pthread_cond_init(&store->done, NULL);
     store->folder = strdup(options->folder);
@@ -71,7 +80,11 @@ static enum error_code diskwheel_open_store(struct diskwheel_store *store,
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     enum error_code code = diskwheel_folder_open(store, ret_error);
     if (!code)
+        code = diskwheel_disk_open(store, ret_error);
+    if (!code)
         code = diskwheel_state_read(store, ret_error);
+    if (!code)
+        code = diskwheel_aside_load(store, ret_error);
     if (!code)
         code = diskwheel_folder_take(store, ret_error);
     if (!code && !store->is_reader) {

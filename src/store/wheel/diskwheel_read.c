@@ -176,13 +176,14 @@ static uint64_t diskwheel_read_marked(struct diskwheel_store *store)
     return marked;
 }
 
-/* Ends a damaged record, and remembers its key. A record that replaced it meanwhile stays. If
- * records were marked since the read began, `marked` being their count then, what was read may
- * never have been there: then nothing is done. */
+/* Ends a damaged record, remembers its key, and keeps its bytes for the operator. A record that
+ * replaced it meanwhile stays. If records were marked since the read began, `marked` being their
+ * count then, what was read may never have been there: then nothing is done. */
 static void diskwheel_read_set_aside(struct diskwheel_store *store, enum diskwheel_table table,
-                                     struct record_key key, uint64_t marked)
+                                     struct record_key key, struct bytes value, uint64_t marked)
 {
     const struct diskwheel_key one = {table, key};
+    bool is_aside = false;
 
     pthread_mutex_lock(&store->lock);
     const struct diskwheel_entry *now = diskwheel_layer_find(&store->active->layer, table, key);
@@ -194,7 +195,7 @@ static void diskwheel_read_set_aside(struct diskwheel_store *store, enum diskwhe
     if (!was_replaced &&
         diskwheel_layer_put(&store->active->layer, table, key,
                             is_new ? DISKWHEEL_NONE : DISKWHEEL_GONE, is_new, (struct bytes){0})) {
-        store->has_changed = true;
+        store->has_changed = is_aside = true;
         store->corrupt_records++;
         if (store->aside.size < DISKWHEEL_ASIDE_MAX * sizeof(one) &&
             !diskwheel_read_is_aside(store, table, key))
@@ -202,6 +203,8 @@ static void diskwheel_read_set_aside(struct diskwheel_store *store, enum diskwhe
         snprintf(store->found, sizeof(store->found), "a record is damaged");
     }
     pthread_mutex_unlock(&store->lock);
+    if (is_aside)
+        diskwheel_aside_record(store, table, key, value);
 }
 
 static struct wall diskwheel_read_forgotten_before(const struct diskwheel_store *store)
@@ -235,7 +238,8 @@ static enum error_code diskwheel_read_rows(struct diskwheel_store *store,
             return ERROR_NONE;
         code = page_builder_add(builder, record.key, record.value);
         if (code == ERROR_CORRUPT) {
-            diskwheel_read_set_aside(store, DISKWHEEL_TIMERS, record.key, sight->marked);
+            diskwheel_read_set_aside(store, DISKWHEEL_TIMERS, record.key, record.value,
+                                     sight->marked);
             code = ERROR_NONE;
         }
     }
@@ -358,7 +362,7 @@ static enum error_code diskwheel_read_timer(struct diskwheel_store *store,
     const uint64_t marked = diskwheel_read_marked(store);
     enum error_code code = diskwheel_read_record(store, DISKWHEEL_TIMERS, key, &value, ret_error);
     if (!code && (code = record_row_decode(key, buffer_bytes(&value), &view, ret_error)))
-        diskwheel_read_set_aside(store, DISKWHEEL_TIMERS, key, marked);
+        diskwheel_read_set_aside(store, DISKWHEEL_TIMERS, key, buffer_bytes(&value), marked);
     if (code == ERROR_NOT_FOUND && diskwheel_read_was_set_aside(store, DISKWHEEL_TIMERS, key))
         code = error_set(ret_error, ERROR_CORRUPT, "the record was set aside");
     if (!code && (!timer_id_equal(&view.id, id) ||
@@ -383,7 +387,7 @@ static enum error_code diskwheel_read_moved(struct diskwheel_store *store,
     const uint64_t marked = diskwheel_read_marked(store);
     enum error_code code = diskwheel_read_record(store, DISKWHEEL_MOVED, key, &value, ret_error);
     if (!code && (code = record_pointer_decode(key, buffer_bytes(&value), &pointer, ret_error)))
-        diskwheel_read_set_aside(store, DISKWHEEL_MOVED, key, marked);
+        diskwheel_read_set_aside(store, DISKWHEEL_MOVED, key, buffer_bytes(&value), marked);
     if (code == ERROR_NOT_FOUND && diskwheel_read_was_set_aside(store, DISKWHEEL_MOVED, key))
         code = error_set(ret_error, ERROR_CORRUPT, "the record was set aside");
     buffer_deinit(&value);

@@ -229,6 +229,32 @@ void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, u
         atomic_fetch_add(&of->marked_count, 1);
 }
 
+/* Returns the number of the first record behind the block. */
+static uint32_t diskwheel_run_block_end(const struct diskwheel_run_table *table, uint32_t block)
+{
+    return block + 1 < table->block_count ? table->blocks[block + 1].ordinal : table->record_count;
+}
+
+static void diskwheel_run_count_damage(struct diskwheel_run *run, enum diskwheel_table table,
+                                       uint32_t block, uint32_t records)
+{
+    const uint64_t bit = UINT64_C(1) << block % 64;
+
+    if (atomic_fetch_or(&run->tables[table].damaged[block / 64], bit) & bit)
+        return;
+    atomic_fetch_add(&run->damaged_blocks, 1);
+    atomic_fetch_add(&run->damaged_records, records);
+}
+
+void diskwheel_run_note_damage(struct diskwheel_run *run, enum diskwheel_table table,
+                               uint32_t block)
+{
+    const struct diskwheel_run_table *of = &run->tables[table];
+
+    diskwheel_run_count_damage(run, table, block,
+                               diskwheel_run_block_end(of, block) - of->blocks[block].ordinal);
+}
+
 const struct diskwheel_run_slice *diskwheel_run_find_slice(const struct diskwheel_run *run,
                                                            uint64_t partition)
 {
@@ -338,19 +364,6 @@ bool diskwheel_cursor_bound(const struct diskwheel_cursor *cursor, struct record
     return true;
 }
 
-/* Counts the damage of a block once. */
-static void diskwheel_cursor_note_damage(const struct diskwheel_cursor *cursor, uint32_t records)
-{
-    struct diskwheel_run *run = cursor->run;
-    const uint32_t block = cursor->next_block - 1;
-    const uint64_t bit = UINT64_C(1) << block % 64;
-
-    if (atomic_fetch_or(&run->tables[cursor->table].damaged[block / 64], bit) & bit)
-        return;
-    atomic_fetch_add(&run->damaged_blocks, 1);
-    atomic_fetch_add(&run->damaged_records, records);
-}
-
 static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *cursor,
                                                    struct error *ret_error)
 {
@@ -360,13 +373,11 @@ static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *curs
 
     cursor->block = (struct diskwheel_block){0};
     cursor->ordinal = block->ordinal - 1;
-    const uint32_t end = cursor->next_block < table->block_count
-                             ? table->blocks[cursor->next_block].ordinal
-                             : table->record_count;
+    const uint32_t end = diskwheel_run_block_end(table, cursor->next_block - 1);
     enum error_code code =
         diskwheel_run_read(run, block->offset, block->size, &cursor->stored, ret_error);
     if (code == ERROR_CORRUPT)
-        diskwheel_cursor_note_damage(cursor, end - block->ordinal);
+        diskwheel_run_note_damage(run, cursor->table, cursor->next_block - 1);
     if (code)
         return code;
     code = diskwheel_block_open(buffer_bytes(&cursor->stored), cursor->table,
@@ -378,7 +389,7 @@ static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *curs
         return ERROR_NONE;
     cursor->block = (struct diskwheel_block){0};
     if (code == ERROR_CORRUPT)
-        diskwheel_cursor_note_damage(cursor, end - block->ordinal);
+        diskwheel_run_note_damage(run, cursor->table, cursor->next_block - 1);
     return error_set(ret_error, code, "the block of %s at %" PRIu64 " is damaged", run->path,
                      block->offset);
 }
@@ -400,7 +411,7 @@ enum error_code diskwheel_cursor_next(struct diskwheel_cursor *cursor, struct re
         }
         if (code) {
             cursor->block = (struct diskwheel_block){0};
-            diskwheel_cursor_note_damage(cursor, 1);
+            diskwheel_run_count_damage(cursor->run, cursor->table, cursor->next_block - 1, 1);
             return error_set(ret_error, code, "a block of %s is damaged", cursor->run->path);
         }
         cursor->ordinal++;

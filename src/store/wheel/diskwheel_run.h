@@ -98,6 +98,7 @@ struct diskwheel_run {
     _Atomic uint64_t *kept_cuts; /* those of the state on disk; changed by the worker alone */
     uint16_t partition_count;
     _Atomic uint64_t damaged_blocks, damaged_records; /* as far as they were read */
+    _Atomic uint64_t aside_blocks; /* number of damaged blocks that were kept for the operator */
     atomic_uint references;
     atomic_bool is_over; /* its file goes with the last reference */
     char path[];
@@ -139,6 +140,11 @@ uint32_t diskwheel_run_rows_before(const struct diskwheel_run_table *table, stru
 bool diskwheel_run_is_dense_at(const struct diskwheel_run *run, struct record_key key);
 
 void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, uint32_t ordinal);
+
+/* Counts a block of the table as damaged, with all of its records. The second call for a block has
+ * no effect. */
+void diskwheel_run_note_damage(struct diskwheel_run *run, enum diskwheel_table table,
+                               uint32_t block);
 
 /* True if the record may be in the run. */
 bool diskwheel_run_may_have(const struct diskwheel_run *run, enum diskwheel_table table,

@@ -10,6 +10,8 @@
  *   diskwheel_worker.c    writes what is in memory as runs, and rewrites runs
  *   diskwheel_change.c    bodies are applied
  *   diskwheel_read.c      scans, finds, lookups and exports
+ *   diskwheel_disk.c      room on the disk, and the place of the folder
+ *   diskwheel_aside.c     what is damaged is kept for the operator
  *   diskwheel_state.c     the file that says which runs there are
  *   diskwheel_part.c      what a partition has once
  *   diskwheel_merge.c     stages and runs as one ordered table
@@ -21,6 +23,7 @@
 #ifndef TICKWHEEL_STORE_WHEEL_DISKWHEEL_STORE_H
 #define TICKWHEEL_STORE_WHEEL_DISKWHEEL_STORE_H
 
+#include "store/ballast.h"
 #include "store/prepare.h"
 #include "store/rocksdb_folder.h"
 #include "store/rowop.h"
@@ -40,6 +43,13 @@ struct diskwheel_part {
     uint64_t kept;       /* offset that the state on disk is at */
 };
 
+/* What is kept of damaged blocks and records. */
+struct diskwheel_aside {
+    pthread_mutex_t lock;
+    bool is_counted;       /* the next two are known */
+    uint64_t files, bytes; /* of the folder */
+};
+
 /* What the state has of the partitions, taken at one moment. */
 struct diskwheel_kept {
     struct buffer parts, aside; /* as the file has them */
@@ -57,6 +67,12 @@ struct diskwheel_store {
     bool is_reader;                   /* changes nothing in the folder */
     struct folder_state folder_state; /* as found */
     struct folder_identity identity;  /* as FOLDER says; guarded by lock once it is open */
+
+    struct diskwheel_aside quarantine;
+    pthread_mutex_t ballast_lock;
+    struct ballast ballast; /* guarded by ballast_lock */
+    _Atomic uint64_t
+        looked_ns; /* time at which the folder was last at its place; 0 if it was not */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct diskwheel_stage *active;
@@ -131,6 +147,37 @@ enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error
 /* Reads the number of partitions. ERROR_CORRUPT if there is no state. */
 enum error_code diskwheel_state_read_count(const char *folder, uint16_t *ret_partition_count,
                                            struct error *ret_error);
+
+/* ---- diskwheel_disk.c ---- */
+
+/* Fits the sizes to the disk, and frees the ballast if the disk is full. */
+enum error_code diskwheel_disk_open(struct diskwheel_store *store, struct error *ret_error);
+
+void diskwheel_tend(struct storage *storage);
+bool diskwheel_relieve(struct storage *storage);
+void diskwheel_disk_stats(struct diskwheel_store *store, struct storage_stats *ret_stats);
+
+/* Fails with ERROR_IO if the folder is not at its place any more: another may be. */
+enum error_code diskwheel_disk_check(struct diskwheel_store *store, struct error *ret_error);
+
+/* Does so if the last look was some time ago. */
+enum error_code diskwheel_disk_check_now_and_then(struct diskwheel_store *store,
+                                                  struct error *ret_error);
+
+/* True if the disk has so many bytes free. */
+bool diskwheel_disk_has_room(const struct diskwheel_store *store, uint64_t bytes);
+
+/* ---- diskwheel_aside.c ---- */
+
+/* Keeps the value of a damaged record. */
+void diskwheel_aside_record(struct diskwheel_store *store, enum diskwheel_table table,
+                            struct record_key key, struct bytes value);
+
+/* Keeps the damaged blocks that reads have found since the last call. */
+void diskwheel_aside_blocks(struct diskwheel_store *store);
+
+/* Counts what earlier starts have kept. The runs are open. */
+enum error_code diskwheel_aside_load(struct diskwheel_store *store, struct error *ret_error);
 
 /* ---- diskwheel_read.c ---- */
 

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 enum {
-    WORKER_MEMORY = 64 << 20,
     WORKER_CLASSES = 4,     /* by the distance of the end of a record's life */
     WORKER_RUNS_MAX = 512,  /* runs that are not rewritten for their number */
     WORKER_MERGED = 64,     /* runs rewritten at once */
@@ -510,13 +509,18 @@ static enum error_code worker_flush(struct diskwheel_store *store, struct error 
 
 /* ---- rewriting ---- */
 
-static bool worker_is_sparse(const struct diskwheel_run *run)
+static uint64_t worker_records(const struct diskwheel_run *run)
 {
     uint64_t records = 0;
 
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++)
         records += run->tables[i].record_count;
-    return worker_live(run) < records / WORKER_SPARSE;
+    return records;
+}
+
+static bool worker_is_sparse(const struct diskwheel_run *run)
+{
+    return worker_live(run) < worker_records(run) / WORKER_SPARSE;
 }
 
 /* Chooses the runs to rewrite together: those that are sparse, or the smallest of too many. The
@@ -546,6 +550,19 @@ static struct diskwheel_view *worker_choose(const struct diskwheel_store *store)
         return NULL;
     }
     return chosen;
+}
+
+/* Returns the size that the copies of the runs have, at most. */
+static uint64_t worker_live_bytes(const struct diskwheel_view *view)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < view->count; i++) {
+        const uint64_t records = worker_records(view->runs[i]);
+
+        bytes += records ? view->runs[i]->bytes / records * worker_live(view->runs[i]) : 0;
+    }
+    return bytes;
 }
 
 /* True if nobody sees the record any more. */
@@ -749,6 +766,11 @@ static bool worker_rewrite(struct diskwheel_store *store)
     enum error_code code = ERROR_NONE;
     struct error error;
 
+    if (inputs &&
+        !diskwheel_disk_has_room(store, worker_live_bytes(inputs) + store->ballast.bytes)) {
+        diskwheel_view_release(inputs);
+        return false;
+    }
     if (!inputs)
         return false;
     uint64_t *began = calloc(inputs->count * store->partition_count, sizeof(*began));
@@ -778,18 +800,17 @@ static bool worker_rewrite(struct diskwheel_store *store)
 
 /* ---- the thread ---- */
 
-static uint64_t worker_memory(const struct diskwheel_store *store)
-{
-    return store->options.memory_bytes ? store->options.memory_bytes : WORKER_MEMORY;
-}
-
 /* Does the flush that was asked for. The caller holds the lock. */
 static void worker_flush_asked(struct diskwheel_store *store)
 {
     const uint64_t wanted = store->wanted;
     struct error error = {.text = ""};
-    const enum error_code code = worker_flush(store, &error);
+    enum error_code code = diskwheel_disk_check(store, &error);
 
+    if (!code)
+        code = worker_flush(store, &error);
+    if (code == ERROR_DISK_FULL && diskwheel_relieve(&store->storage))
+        code = worker_flush(store, &error);
     store->flush_code = code;
     store->flush_error = error;
     store->flushed = wanted;
@@ -871,11 +892,16 @@ enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error
 
 enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error)
 {
-    const uint64_t most = worker_memory(store);
+    const uint64_t most = store->options.memory_bytes, bytes = store->active->layer.bytes;
 
-    if (store->is_reader || store->active->layer.bytes < most)
+    if (store->is_reader)
         return ERROR_NONE;
-    if (store->wanted == store->flushed && !store->frozen)
+    const enum error_code code = diskwheel_disk_check_now_and_then(store, ret_error);
+    if (code || bytes < most)
+        return code;
+    /* while the disk is full, a flush without a chance is not tried again and again */
+    if (store->wanted == store->flushed && !store->frozen &&
+        (store->flush_code != ERROR_DISK_FULL || diskwheel_disk_has_room(store, bytes / 2)))
         worker_ask(store);
     while (store->active->layer.bytes >= 2 * most && store->wanted != store->flushed)
         pthread_cond_wait(&store->done, &store->lock);

@@ -1,0 +1,207 @@
+/* Goal: what is damaged is kept for the operator as it was, within a bound, and counted also after
+ * the next start; the rest is served. Method: bits of a run's file and of records in memory are
+ * flipped, and the files of the folder `damaged` are compared with what was there. */
+#include "store/storage_testing.h"
+#include "store/wheel/diskwheel_store.h"
+
+#include <fcntl.h>
+
+enum { ASIDE_TIMERS = 3000, ASIDE_RECORDS = 20 };
+
+static const struct storage_meta aside_meta = {.epoch = 1};
+
+struct aside_fixture {
+    struct testing_folder folder;
+    struct rocksdb_options options;
+    struct storage *storage;
+};
+
+static int aside_set_up(void **state)
+{
+    struct aside_fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    testing_folder_make(&fixture->folder);
+    fixture->options = testing_options(&fixture->folder, 1);
+    fixture->storage = testing_open_wheel(&fixture->options);
+    *state = fixture;
+    return 0;
+}
+
+static int aside_tear_down(void **state)
+{
+    struct aside_fixture *fixture = *state;
+
+    storage_close(fixture->storage);
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static void aside_write(struct aside_fixture *fixture, uint64_t begin, uint64_t end)
+{
+    for (uint64_t serial = begin; serial < end; serial++) {
+        struct timer *timer = testing_timer(0, serial, 1000 + serial);
+
+        testing_write(fixture->storage, timer, 0, aside_meta);
+        timer_free(timer);
+    }
+}
+
+static uint64_t aside_count(struct aside_fixture *fixture)
+{
+    struct storage_page all = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 256);
+    const uint64_t count = all.count;
+
+    storage_page_free(&all);
+    return count;
+}
+
+/* Flips a bit of a file. Returns the bytes of the range as they are then; the caller frees them. */
+static char *aside_flip(const char *path, uint64_t at, size_t size, size_t flipped)
+{
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    char *bytes = malloc(size);
+
+    assert_true(file >= 0 && bytes);
+    assert_int_equal(pread(file, bytes, size, (off_t)at), size);
+    bytes[flipped] ^= 8;
+    assert_int_equal(pwrite(file, bytes, size, (off_t)at), size);
+    close(file);
+    return bytes;
+}
+
+static struct buffer aside_read(struct aside_fixture *fixture, const char *name)
+{
+    struct buffer contents;
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/" FOLDER_DAMAGED_NAME "/%s", fixture->folder.path, name);
+    buffer_init(&contents);
+    assert_int_equal(files_read_regular(path, SIZE_MAX, &contents, NULL), ERROR_NONE);
+    return contents;
+}
+
+static void test_a_block_is_set_aside(void **state)
+{
+    struct aside_fixture *fixture = *state;
+    struct storage_stats stats;
+    char name[100], bytes_name[120];
+
+    aside_write(fixture, 1, ASIDE_TIMERS + 1);
+    assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
+    diskwheel_storage_rest(fixture->storage);
+    const struct diskwheel_run *run = diskwheel_store_of(fixture->storage)->view->runs[0];
+    const struct diskwheel_run_table *timers = &run->tables[DISKWHEEL_TIMERS];
+    assert_true(timers->block_count > 2);
+    const struct diskwheel_run_block block = timers->blocks[1];
+    const uint64_t lost = timers->blocks[2].ordinal - block.ordinal;
+    char *was = aside_flip(run->path, block.offset, block.size, block.size / 2);
+    diskwheel_run_name(run->number, bytes_name);
+    snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, bytes_name, block.offset);
+    snprintf(bytes_name, sizeof(bytes_name), "%s.bytes", name);
+
+    for (int i = 0; i < 3; i++) {
+        if (i < 2) /* the third start knows before a read */
+            assert_int_equal(aside_count(fixture), ASIDE_TIMERS - lost);
+        storage_stats(fixture->storage, &stats);
+        assert_int_equal(stats.corrupt_blocks, 1);
+        assert_int_equal(stats.corrupt_records, lost);
+        storage_tend(fixture->storage);
+        struct buffer kept = aside_read(fixture, bytes_name);
+        assert_int_equal(kept.size, block.size);
+        assert_memory_equal(kept.data, was, block.size);
+        buffer_deinit(&kept);
+        kept = aside_read(fixture, name);
+        buffer_append(&kept, "", 1);
+        assert_non_null(strstr(kept.data, "records of the table \"timers\" were set aside"));
+        buffer_deinit(&kept);
+        storage_close(fixture->storage);
+        fixture->storage = testing_open_wheel(&fixture->options);
+    }
+    storage_stats(fixture->storage, &stats);
+    assert_non_null(strstr(stats.found, "records of the table \"timers\" were set aside"));
+    aside_write(fixture, ASIDE_TIMERS + 1, ASIDE_TIMERS + 10); /* it goes on */
+    assert_int_equal(aside_count(fixture), ASIDE_TIMERS + 9 - lost);
+    free(was);
+}
+
+/* Flips a bit of a row that is in memory. */
+static void aside_damage(struct aside_fixture *fixture, uint64_t serial)
+{
+    const struct record_key key =
+        record_row_key(0, (struct storage_position){{1000 + serial}, serial});
+    const struct diskwheel_entry *entry = diskwheel_layer_find(
+        &diskwheel_store_of(fixture->storage)->active->layer, DISKWHEEL_TIMERS, key);
+
+    assert_non_null(entry);
+    ((struct diskwheel_entry *)(uintptr_t)entry)->value[entry->size / 2] ^= 1;
+}
+
+static void test_a_record_is_set_aside(void **state)
+{
+    struct aside_fixture *fixture = *state;
+
+    aside_write(fixture, 1, 10);
+    aside_damage(fixture, 5);
+    const struct record_key key = record_row_key(0, (struct storage_position){{1005}, 5});
+    const struct diskwheel_entry *entry = diskwheel_layer_find(
+        &diskwheel_store_of(fixture->storage)->active->layer, DISKWHEEL_TIMERS, key);
+    struct buffer was;
+    buffer_init(&was);
+    buffer_append_bytes(&was, diskwheel_entry_value(entry));
+    assert_int_equal(aside_count(fixture), 8);
+    struct buffer kept = aside_read(fixture, "timers-00000000000003ed-0000000000000005.bytes");
+    assert_true(bytes_equal(buffer_bytes(&kept), buffer_bytes(&was)));
+    buffer_deinit(&kept);
+    buffer_deinit(&was);
+}
+
+struct aside_listing {
+    uint64_t files;
+};
+
+static bool aside_list_one(void *context, const struct files_entry *entry)
+{
+    struct aside_listing *listing = context;
+
+    (void)entry;
+    listing->files++;
+    return true;
+}
+
+/* More damage than is kept is counted. */
+static void test_what_is_set_aside_is_bounded(void **state)
+{
+    struct aside_fixture *fixture = *state;
+    struct aside_listing listing = {0};
+    struct storage_stats stats;
+    char path[400];
+
+    aside_write(fixture, 1, ASIDE_RECORDS + 1);
+    struct diskwheel_store *store = diskwheel_store_of(fixture->storage);
+    store->quarantine.is_counted = true;
+    snprintf(path, sizeof(path), "%s/" FOLDER_DAMAGED_NAME, fixture->folder.path);
+    assert_int_equal(files_make_folder(path, NULL), ERROR_NONE);
+    store->quarantine.files = 4096 - 6; /* as if they were there */
+    for (uint64_t serial = 1; serial <= 10; serial++)
+        aside_damage(fixture, serial);
+    assert_int_equal(aside_count(fixture), ASIDE_RECORDS - 10);
+    storage_stats(fixture->storage, &stats);
+    assert_int_equal(stats.corrupt_records, 10);
+    assert_int_equal(files_list(path, aside_list_one, &listing, NULL), ERROR_NONE);
+    assert_int_equal(listing.files, 6);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, aside_set_up, aside_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_block_is_set_aside),
+        TEST(test_a_record_is_set_aside),
+        TEST(test_what_is_set_aside_is_bounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
