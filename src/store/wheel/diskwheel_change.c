@@ -92,9 +92,11 @@ static bool diskwheel_change_trim_frozen(struct diskwheel_store *store,
     return is_ended;
 }
 
-/* Rows that cannot be read are ended by nothing, and are reported when they are scanned. */
-static bool diskwheel_change_trim_run(struct diskwheel_store *store, struct diskwheel_run *run,
-                                      const struct diskwheel_trim *trim)
+/* Rows of damaged blocks are ended by nothing, and are reported when they are scanned. */
+static enum error_code diskwheel_change_trim_run(struct diskwheel_store *store,
+                                                 struct diskwheel_run *run,
+                                                 const struct diskwheel_trim *trim,
+                                                 struct error *ret_error)
 {
     const struct diskwheel_run_slice *slice = diskwheel_run_find_slice(run, trim->partition);
     const struct record_key end = diskwheel_change_trim_key(trim, trim->end);
@@ -102,28 +104,25 @@ static bool diskwheel_change_trim_run(struct diskwheel_store *store, struct disk
     enum error_code code = ERROR_NONE;
     struct record_key key;
     struct bytes value;
-    bool is_ended = true;
 
     if (!slice || slice->at_min >= trim->end ||
         diskwheel_change_move_cut(&run->cuts[trim->partition], trim, slice->at_min))
-        return true;
+        return ERROR_NONE;
     diskwheel_cursor_seek(&cursor, run, DISKWHEEL_TIMERS,
                           diskwheel_change_trim_key(trim, trim->begin));
-    while (is_ended && code != ERROR_NOT_FOUND) {
-        code = diskwheel_cursor_next(&cursor, &key, &value, NULL);
+    while (!code || code == ERROR_CORRUPT) {
+        code = diskwheel_cursor_next(&cursor, &key, &value, ret_error);
         if (!code && !record_key_before(key, end))
             break;
-        if (!code)
-            is_ended = diskwheel_stage_end_row(store->active, key);
-        else if (code != ERROR_CORRUPT && code != ERROR_NOT_FOUND)
-            is_ended = false;
+        if (!code && !diskwheel_stage_end_row(store->active, key))
+            code = error_set(ret_error, ERROR_NO_MEMORY, "apply");
     }
     diskwheel_cursor_deinit(&cursor);
-    return is_ended;
+    return code == ERROR_NOT_FOUND ? ERROR_NONE : code;
 }
 
-static bool diskwheel_change_trim(struct diskwheel_store *store, uint16_t partition,
-                                  const struct rowop *op)
+static enum error_code diskwheel_change_trim(struct diskwheel_store *store, uint16_t partition,
+                                             const struct rowop *op, struct error *ret_error)
 {
     struct record_key begin, end;
 
@@ -132,10 +131,12 @@ static bool diskwheel_change_trim(struct diskwheel_store *store, uint16_t partit
     diskwheel_change_end_range(store, DISKWHEEL_TIMERS, begin, end, partition);
     const struct diskwheel_trim trim = {partition, begin.high & RECORD_AT_MAX,
                                         end.high & RECORD_AT_MAX};
-    bool is_ended = !store->frozen || diskwheel_change_trim_frozen(store, &trim);
-    for (size_t i = 0; i < store->view->count && is_ended; i++)
-        is_ended = diskwheel_change_trim_run(store, store->view->runs[i], &trim);
-    return is_ended;
+    enum error_code code = !store->frozen || diskwheel_change_trim_frozen(store, &trim)
+                               ? ERROR_NONE
+                               : error_set(ret_error, ERROR_NO_MEMORY, "apply");
+    for (size_t i = 0; i < store->view->count && !code; i++)
+        code = diskwheel_change_trim_run(store, store->view->runs[i], &trim, ret_error);
+    return code;
 }
 
 /* Returns the timer's serial in a key of the table. */
@@ -183,26 +184,29 @@ static bool diskwheel_change_apply_record(struct diskwheel_store *store, uint64_
     return is_put;
 }
 
-/* Applies the operations. They are absolute, so after a failure they may be applied again. */
-static bool diskwheel_change_apply_all(struct diskwheel_store *store, uint16_t partition,
-                                       struct bytes ops)
+/* Applies the operations. They are absolute, so after a failure they may be applied again; records
+ * that were new may then be in a run. */
+static enum error_code diskwheel_change_apply_all(struct diskwheel_store *store, uint16_t partition,
+                                                  struct bytes ops, struct error *ret_error)
 {
     struct diskwheel_part *part = &store->parts[partition];
-    uint64_t greatest = part->serial_max;
+    const uint64_t serial_max = part->serial_max;
+    enum error_code code = ERROR_NONE;
     struct rowop op;
-    bool is_applied = true;
 
-    while (is_applied && rowop_next(&ops, &op)) {
+    while (!code && rowop_next(&ops, &op)) {
+        bool is_applied = true;
+
         if (op.table == ROWOP_META)
             is_applied = diskwheel_part_set(part, partition, op.kind, op.key, op.value);
         else if (op.kind == ROWOP_DELETE_RANGE)
-            is_applied = diskwheel_change_trim(store, partition, &op);
+            code = diskwheel_change_trim(store, partition, &op, ret_error);
         else
-            is_applied = diskwheel_change_apply_record(store, part->serial_max, &op, &greatest);
+            is_applied = diskwheel_change_apply_record(store, serial_max, &op, &part->serial_max);
+        if (!is_applied)
+            code = error_set(ret_error, ERROR_NO_MEMORY, "apply");
     }
-    if (is_applied)
-        part->serial_max = greatest;
-    return is_applied;
+    return code;
 }
 
 enum error_code diskwheel_apply(struct storage *storage, uint16_t partition, struct bytes body,
@@ -222,10 +226,9 @@ enum error_code diskwheel_apply(struct storage *storage, uint16_t partition, str
         code = diskwheel_worker_make_room(store, ret_error);
     if (!code && (place->next > part->place.next || part->place.copy_end == STORAGE_COPYING)) {
         store->has_changed = true;
-        if (diskwheel_change_apply_all(store, partition, body))
+        code = diskwheel_change_apply_all(store, partition, body, ret_error);
+        if (!code)
             part->place = *place;
-        else
-            code = error_set(ret_error, ERROR_NO_MEMORY, "apply");
     }
     pthread_mutex_unlock(&store->lock);
     return code;

@@ -4,7 +4,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LAYER_PIECE = 256 * 1024, LAYER_HEIGHT = 8 };
+enum {
+    LAYER_PIECE = 256 * 1024,
+    LAYER_HEIGHT = 8,
+    LAYER_FILL = DISKWHEEL_LAYER_WIDTH * 3 / 4, /* changes of a node, about */
+};
 
 struct diskwheel_piece {
     struct diskwheel_piece *next;
@@ -197,6 +201,7 @@ bool diskwheel_layer_put(struct diskwheel_layer *layer, enum diskwheel_table tab
     assert(value.size <= UINT32_MAX);
     if (!entry)
         return false;
+    layer->held += sizeof(*entry) + value.size + sizeof(struct diskwheel_node) / LAYER_FILL;
     *entry = (struct diskwheel_entry){(uint32_t)value.size, (uint8_t)change, is_new};
     if (value.size)
         memcpy(entry->value, value.data, value.size);

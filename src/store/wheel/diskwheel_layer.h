@@ -65,6 +65,7 @@ struct diskwheel_layer {
     struct diskwheel_piece *pieces_; /* memory; the one in use first */
     size_t used_, size_;             /* of the piece in use */
     size_t bytes;                    /* memory of all pieces */
+    size_t held;                     /* memory of all changes, with their share of the nodes */
 };
 
 static inline void diskwheel_layer_init(struct diskwheel_layer *layer)

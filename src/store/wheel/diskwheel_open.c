@@ -10,8 +10,14 @@ void diskwheel_free(struct diskwheel_store *store)
 {
     diskwheel_worker_stop(store);
     diskwheel_stage_release(store->active);
+    diskwheel_stage_release(store->frozen);
     diskwheel_view_release(store->view);
     diskwheel_state_drop(&store->kept);
+    diskwheel_state_drop(&store->frozen_kept);
+    struct diskwheel_run *const *gone = (const void *)store->gone.data;
+    for (size_t i = 0; i < store->gone.size / sizeof(struct diskwheel_run *); i++)
+        diskwheel_run_release(gone[i]);
+    buffer_deinit(&store->gone);
     buffer_deinit(&store->late);
     buffer_deinit(&store->aside);
     for (uint16_t i = 0; i < store->partition_count && store->parts; i++) {

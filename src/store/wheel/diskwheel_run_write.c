@@ -100,8 +100,10 @@ static void diskwheel_writer_end_block(struct diskwheel_writer *writer)
         return;
     table->last = writer->builder.last;
     const size_t size = diskwheel_block_end(&writer->builder, writer->table, place, &writer->out);
-    if (!size) {
+    if (!size) { /* what follows is not written, but is in order again */
         diskwheel_writer_fail(writer, ERROR_NO_MEMORY);
+        buffer_clear(&writer->builder.raw);
+        writer->builder.count = 0;
         return;
     }
     varint_append(&table->blocks, first.high - table->last_first.high);

@@ -197,9 +197,12 @@ static void diskwheel_state_put_run(const struct diskwheel_run *run, struct buff
 
 static char *diskwheel_state_path(const struct diskwheel_store *store, const char *name)
 {
-    char *path = NULL;
+    const size_t size = strlen(store->folder) + 1 + strlen(name) + 1;
+    char *path = malloc(size);
 
-    return asprintf(&path, "%s/%s", store->folder, name) < 0 ? NULL : path;
+    if (path)
+        snprintf(path, size, "%s/%s", store->folder, name);
+    return path;
 }
 
 void diskwheel_state_encode(const struct diskwheel_store *store, const struct diskwheel_kept *kept,

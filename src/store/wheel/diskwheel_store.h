@@ -76,7 +76,7 @@ struct diskwheel_store {
 
     pthread_mutex_t lock; /* guards the fields below */
     struct diskwheel_stage *active;
-    struct diskwheel_stage *frozen; /* being written; NULL if none is */
+    struct diskwheel_stage *frozen; /* being written, or to be written again; NULL if none is */
     struct diskwheel_view *view;
     struct diskwheel_part *parts;
     struct prepare_rows rows;
@@ -97,8 +97,10 @@ struct diskwheel_store {
     enum error_code flush_code;
     struct error flush_error; /* of the last flush */
     uint64_t next_run;
-    uint64_t copied;            /* number of records that were rewritten since the start */
-    struct diskwheel_kept kept; /* what the partitions had at the last freeze */
+    uint64_t copied;                   /* number of records that were rewritten since the start */
+    struct diskwheel_kept kept;        /* what the partitions had when what is in runs was frozen */
+    struct diskwheel_kept frozen_kept; /* and when `frozen` was */
+    struct buffer gone; /* struct diskwheel_run *: not in the view, perhaps in the state on disk */
     struct buffer late; /* struct diskwheel_key of records that ended after they were copied */
     const struct diskwheel_view *rewritten; /* runs that are being copied; NULL if none are */
 };

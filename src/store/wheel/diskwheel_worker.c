@@ -3,7 +3,8 @@
  * A flush freezes the active stage and what the partitions have at that moment, writes the stage as
  * runs, marks the older records that it replaces, and then writes the state. The state on disk is
  * that of the moment of the freeze: marks come from frozen stages alone, and cuts are kept as they
- * were then. */
+ * were then. If a flush fails before that, its stage stays frozen, and the next flush writes it
+ * first; until then no state is written. */
 #include "store/wheel/diskwheel_store.h"
 #include "sys/clock.h"
 
@@ -169,7 +170,9 @@ static enum error_code worker_search_run(struct worker_search *search, size_t at
     const enum error_code code = diskwheel_cursor_next(cursor, &found, &value, ret_error);
     if (code)
         return code == ERROR_NOT_FOUND || code == ERROR_CORRUPT ? ERROR_NONE : code;
-    if (!record_key_equal(found, key) || diskwheel_is_cut(search->table, run->cuts, key, value))
+    /* later cuts are not of the state that is written */
+    if (!record_key_equal(found, key) ||
+        diskwheel_is_cut(search->table, run->kept_cuts, key, value))
         return ERROR_NONE;
     const struct worker_mark mark = {run, {search->table, key}, cursor->ordinal};
     buffer_append(&search->marks, &mark, sizeof(mark));
@@ -327,107 +330,78 @@ static void worker_fill_view(const struct diskwheel_store *store, struct worker_
     diskwheel_view_index(next);
 }
 
-/* Replaces the view, and writes the state with it. Files of runs that it lacks go with their last
- * reader, after the state without them is on disk. The caller holds the lock. */
+/* Lets go of the runs that the next view lacks. The caller holds the lock. */
+static void worker_let_go(struct diskwheel_store *store, const struct diskwheel_view *before,
+                          const struct diskwheel_view *next)
+{
+    for (size_t i = 0; i < before->count; i++) {
+        struct diskwheel_run *run = before->runs[i];
+
+        if (worker_has(next, run))
+            continue;
+        store->corrupt_blocks += atomic_load(&run->damaged_blocks);
+        store->corrupt_records += atomic_load(&run->damaged_records);
+        diskwheel_run_hold(run);
+        buffer_append(&store->gone, &run, sizeof(struct diskwheel_run *));
+        if (buffer_failed(&store->gone)) { /* its file stays until the next start */
+            diskwheel_run_release(run);
+            store->gone.failed = false;
+        }
+    }
+}
+
+/* Removes the files of runs that were let go, each with its last reader. */
+static void worker_remove_gone(struct diskwheel_store *store)
+{
+    struct diskwheel_run **runs = (void *)store->gone.data;
+
+    for (size_t i = 0; i < store->gone.size / sizeof(struct diskwheel_run *); i++) {
+        atomic_store(&runs[i]->is_over, true);
+        diskwheel_run_release(runs[i]);
+    }
+    buffer_clear(&store->gone);
+}
+
+/* Replaces the view, and writes the state with it. Files of runs that it lacks go after a state
+ * without them is on disk. The caller holds the lock. */
 static enum error_code worker_install(struct diskwheel_store *store, struct diskwheel_view *next,
                                       struct error *ret_error)
 {
     struct diskwheel_view *before = store->view;
 
+    worker_let_go(store, before, next);
     store->view = next;
     pthread_mutex_unlock(&store->lock);
+    diskwheel_view_release(before);
     const enum error_code code = diskwheel_state_write(store, next, ret_error);
-    for (size_t i = 0; i < before->count && !code; i++)
-        if (!worker_has(next, before->runs[i]))
-            atomic_store(&before->runs[i]->is_over, true);
+    if (!code)
+        worker_remove_gone(store);
     pthread_mutex_lock(&store->lock);
     for (uint16_t i = 0; i < store->partition_count && !code; i++)
         store->parts[i].kept = store->kept.places[i];
-    for (size_t i = 0; i < before->count; i++)
-        if (!worker_has(next, before->runs[i])) {
-            store->corrupt_blocks += atomic_load(&before->runs[i]->damaged_blocks);
-            store->corrupt_records += atomic_load(&before->runs[i]->damaged_records);
-        }
-    diskwheel_view_release(before);
     return code;
 }
 
 /* ---- a flush ---- */
 
-/* Freezes the active stage. The caller holds the lock. */
-static enum error_code worker_freeze(struct diskwheel_store *store, struct diskwheel_kept *ret_kept,
-                                     struct error *ret_error)
+/* Freezes the active stage, and keeps the cuts of this moment, which are those of the state. The
+ * caller holds the lock. */
+static enum error_code worker_freeze(struct diskwheel_store *store, struct error *ret_error)
 {
     struct diskwheel_stage *active = diskwheel_stage_create(store->partition_count);
 
-    if (!active || !diskwheel_state_keep(store, ret_kept)) {
+    if (!active || !diskwheel_state_keep(store, &store->frozen_kept)) {
         diskwheel_stage_release(active);
         return error_set(ret_error, ERROR_NO_MEMORY, "flush");
     }
+    for (size_t i = 0; i < store->view->count; i++)
+        for (uint16_t k = 0; k < store->partition_count; k++)
+            atomic_store(&store->view->runs[i]->kept_cuts[k],
+                         atomic_load(&store->view->runs[i]->cuts[k]));
     store->frozen = store->active;
     store->active = active;
     store->has_changed = false;
     return ERROR_NONE;
-}
-
-/* Puts the frozen changes back below those that came since: the flush failed. What they cut must
- * not come back. */
-static void worker_thaw(struct diskwheel_store *store)
-{
-    struct diskwheel_stage *newer = store->active, *frozen = store->frozen;
-
-    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
-        struct diskwheel_walk walk =
-            diskwheel_layer_from(&frozen->layer, table, (struct record_key){0, 0});
-        struct diskwheel_entry *entry;
-        struct record_key key;
-
-        while (diskwheel_walk_next(&walk, &key, &entry)) {
-            const struct diskwheel_entry *now = diskwheel_layer_find(&newer->layer, table, key);
-            struct bytes value = diskwheel_entry_value(entry);
-            enum diskwheel_change change = (enum diskwheel_change)entry->change;
-            bool is_new = entry->is_new;
-
-            if (diskwheel_is_cut(table, frozen->cuts, key, value))
-                change = is_new ? DISKWHEEL_NONE : DISKWHEEL_GONE;
-            if (now && now->change == DISKWHEEL_TOUCH && change == DISKWHEEL_PUT) {
-                struct buffer row;
-
-                buffer_init(&row);
-                record_touch_apply(&row, key, value, diskwheel_entry_value(now));
-                diskwheel_layer_put(&frozen->layer, table, key, DISKWHEEL_PUT, is_new,
-                                    buffer_bytes(&row));
-                buffer_deinit(&row);
-            } else if (!now) {
-                entry->change = (uint8_t)change;
-            }
-        }
-    }
-    for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
-        struct diskwheel_walk walk =
-            diskwheel_layer_from(&newer->layer, table, (struct record_key){0, 0});
-        struct diskwheel_entry *entry;
-        struct record_key key;
-
-        while (diskwheel_walk_next(&walk, &key, &entry)) {
-            const struct diskwheel_entry *then = diskwheel_layer_find(&frozen->layer, table, key);
-
-            if (entry->change == DISKWHEEL_TOUCH && then && then->change == DISKWHEEL_PUT)
-                continue; /* it is applied */
-            const bool is_new = entry->is_new || (then && then->is_new);
-            diskwheel_layer_put(&frozen->layer, table, key,
-                                is_new && entry->change == DISKWHEEL_GONE
-                                    ? DISKWHEEL_NONE
-                                    : (enum diskwheel_change)entry->change,
-                                is_new, diskwheel_entry_value(entry));
-        }
-    }
-    for (uint16_t i = 0; i < store->partition_count; i++)
-        atomic_store(&frozen->cuts[i], 0);
-    store->active = frozen;
-    store->frozen = NULL;
-    store->has_changed = true;
-    diskwheel_stage_release(newer);
 }
 
 /* Marks what the stage replaced. */
@@ -447,7 +421,7 @@ static void worker_set_marks(struct diskwheel_store *store, const struct worker_
 static enum error_code worker_flush_install(struct diskwheel_store *store,
                                             struct worker_writers *writers,
                                             const struct worker_search *search,
-                                            struct diskwheel_kept *kept, struct error *ret_error)
+                                            struct error *ret_error)
 {
     struct diskwheel_stage *frozen = store->frozen;
     struct diskwheel_view *next = worker_make_view(store, writers);
@@ -460,50 +434,45 @@ static enum error_code worker_flush_install(struct diskwheel_store *store,
             atomic_store(&writers->runs[i]->cuts[k], atomic_load(&frozen->cuts[k]));
     worker_fill_view(store, writers, NULL, next);
     diskwheel_state_drop(&store->kept);
-    store->kept = *kept;
-    *kept = (struct diskwheel_kept){.places = NULL};
+    store->kept = store->frozen_kept;
+    store->frozen_kept = (struct diskwheel_kept){.places = NULL};
     store->frozen = NULL;
     const enum error_code code = worker_install(store, next, ret_error);
     diskwheel_stage_release(frozen);
     return code;
 }
 
-/* Keeps the cuts of this moment: those of the state. The caller holds the lock. */
-static void worker_keep_cuts(struct diskwheel_store *store)
-{
-    for (size_t i = 0; i < store->view->count; i++)
-        for (uint16_t k = 0; k < store->partition_count; k++)
-            atomic_store(&store->view->runs[i]->kept_cuts[k],
-                         atomic_load(&store->view->runs[i]->cuts[k]));
-}
-
 /* The caller holds the lock, which is given back for the work. */
-static enum error_code worker_flush(struct diskwheel_store *store, struct error *ret_error)
+static enum error_code worker_write_frozen(struct diskwheel_store *store, struct error *ret_error)
 {
     struct worker_writers writers = {.store = store, .now = wall_now()};
-    struct worker_search search;
-    struct diskwheel_kept kept;
-
-    enum error_code code = worker_freeze(store, &kept, ret_error);
-    if (code)
-        return code;
-    worker_keep_cuts(store);
     struct diskwheel_view *view = diskwheel_view_hold(store->view);
     struct diskwheel_stage *frozen = store->frozen;
+    struct worker_search search;
+
     pthread_mutex_unlock(&store->lock);
-    code = worker_search_init(&search, view)
-               ? worker_write_stage(&writers, &search, frozen, ret_error)
-               : error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    enum error_code code = worker_search_init(&search, view)
+                               ? worker_write_stage(&writers, &search, frozen, ret_error)
+                               : error_set(ret_error, ERROR_NO_MEMORY, "flush");
     pthread_mutex_lock(&store->lock);
     if (!code)
-        code = worker_flush_install(store, &writers, &search, &kept, ret_error);
-    if (store->frozen) {
-        worker_drop(&writers);
-        worker_thaw(store);
-    }
+        code = worker_flush_install(store, &writers, &search, ret_error);
+    worker_drop(&writers);
     worker_search_deinit(&search);
     diskwheel_view_release(view);
-    diskwheel_state_drop(&kept);
+    return code;
+}
+
+/* Writes what is in memory: first what an earlier flush left frozen. The caller holds the lock. */
+static enum error_code worker_flush(struct diskwheel_store *store, struct error *ret_error)
+{
+    enum error_code code = store->frozen ? worker_write_frozen(store, ret_error) : ERROR_NONE;
+
+    if (!code)
+        code = worker_freeze(store, ret_error);
+    if (!code)
+        code = worker_write_frozen(store, ret_error);
+    store->has_changed = store->has_changed || code;
     return code;
 }
 
@@ -585,8 +554,9 @@ static bool worker_is_forgotten(const struct diskwheel_store *store, struct wall
            name.ended.ms < before.ms;
 }
 
-/* A flush that is asked for meanwhile does not wait for the end. */
-static void worker_flush_between(struct diskwheel_store *store);
+/* A flush that is asked for meanwhile does not wait for the end. Fails if it did, or the store
+ * closes: then the rewriting is given up. */
+static enum error_code worker_flush_between(struct diskwheel_store *store);
 
 static enum error_code worker_copy_table(struct worker_writers *writers, enum diskwheel_table table,
                                          struct error *ret_error)
@@ -609,8 +579,8 @@ static enum error_code worker_copy_table(struct worker_writers *writers, enum di
                               table == DISKWHEEL_TIMERS &&
                                   diskwheel_run_is_dense_at(record.run, record.key),
                               record.value, ret_error);
-        if (count % WORKER_LOOK == 0)
-            worker_flush_between(writers->store);
+        if (!code && count % WORKER_LOOK == 0)
+            code = worker_flush_between(writers->store);
     }
     diskwheel_merge_deinit(&merge);
     return code == ERROR_NOT_FOUND ? ERROR_NONE : code;
@@ -817,12 +787,14 @@ static void worker_flush_asked(struct diskwheel_store *store)
     pthread_cond_broadcast(&store->done);
 }
 
-static void worker_flush_between(struct diskwheel_store *store)
+static enum error_code worker_flush_between(struct diskwheel_store *store)
 {
     pthread_mutex_lock(&store->lock);
     if (store->wanted != store->flushed)
         worker_flush_asked(store);
+    const enum error_code code = store->is_ending ? ERROR_STOPPING : store->flush_code;
     pthread_mutex_unlock(&store->lock);
+    return code;
 }
 
 static void *worker_run(void *context)
@@ -890,9 +862,16 @@ enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error
     return code;
 }
 
+/* Returns the size of all changes in memory, whether they are frozen or not: after a crash those of
+ * the log need no more room than they had. */
+static uint64_t worker_held(const struct diskwheel_store *store)
+{
+    return store->active->layer.held + (store->frozen ? store->frozen->layer.held : 0);
+}
+
 enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error)
 {
-    const uint64_t most = store->options.memory_bytes, bytes = store->active->layer.bytes;
+    const uint64_t most = store->options.memory_bytes, bytes = store->active->layer.held;
 
     if (store->is_reader)
         return ERROR_NONE;
@@ -900,12 +879,12 @@ enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct
     if (code || bytes < most)
         return code;
     /* while the disk is full, a flush without a chance is not tried again and again */
-    if (store->wanted == store->flushed && !store->frozen &&
+    if (store->wanted == store->flushed &&
         (store->flush_code != ERROR_DISK_FULL || diskwheel_disk_has_room(store, bytes / 2)))
         worker_ask(store);
-    while (store->active->layer.bytes >= 2 * most && store->wanted != store->flushed)
+    while (worker_held(store) >= 3 * most && store->wanted != store->flushed)
         pthread_cond_wait(&store->done, &store->lock);
-    if (store->active->layer.bytes < 2 * most || !store->flush_code)
+    if (worker_held(store) < 3 * most || !store->flush_code)
         return ERROR_NONE;
     return error_set(ret_error, store->flush_code, "%s", store->flush_error.text);
 }
