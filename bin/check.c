@@ -17,7 +17,7 @@ static void print_finding(void *context, const char *finding)
     printf("  damage: %s\n", finding);
 }
 
-static void print_partition(uint32_t index, const struct rocksdb_check_partition *partition)
+static void print_partition(uint32_t index, const struct storage_check_partition *partition)
 {
     char oldest[RFC3339_TEXT_SIZE] = "-";
 
@@ -29,9 +29,9 @@ static void print_partition(uint32_t index, const struct rocksdb_check_partition
            partition->bytes, oldest, partition->meta.epoch);
 }
 
-static void print_report(const char *folder, const struct rocksdb_check *check, bool is_torn)
+static void print_report(const char *folder, const struct storage_check *check, bool is_torn)
 {
-    struct rocksdb_check_partition sum = {0};
+    struct storage_check_partition sum = {0};
 
     for (uint32_t i = 0; i < check->partition_count; i++) {
         print_partition(i, &check->partitions[i]);
@@ -52,7 +52,7 @@ static void print_report(const char *folder, const struct rocksdb_check *check, 
     printf("\n%s: ", folder);
     if (check->findings)
         printf("damaged, %" PRIu64 " findings%s\n", check->findings,
-               check->findings > ROCKSDB_CHECK_TOLD_MAX ? " (the first 1000 are shown)" : "");
+               check->findings > STORAGE_CHECK_TOLD_MAX ? " (the first 1000 are shown)" : "");
     else
         printf("valid%s\n", is_torn ? ", up to the torn end of a log" : "");
 }
@@ -65,7 +65,7 @@ static void check_append_finding(void *context, const char *finding)
 }
 
 static void check_append_partition(struct buffer *out, uint32_t index,
-                                   const struct rocksdb_check_partition *partition)
+                                   const struct storage_check_partition *partition)
 {
     json_open(out, NULL, '{');
     json_put_number(out, "partition", index);
@@ -82,7 +82,7 @@ static void check_append_partition(struct buffer *out, uint32_t index,
 
 /* Appends the report after the findings. */
 static void check_append_report(struct buffer *out, const char *folder,
-                                const struct rocksdb_check *check, bool is_torn)
+                                const struct storage_check *check, bool is_torn)
 {
     json_put_text(out, "folder", folder);
     json_put_flag(out, "valid", check->findings == 0);
@@ -103,7 +103,7 @@ static void check_append_report(struct buffer *out, const char *folder,
     buffer_append_text(out, "\n");
 }
 
-static bool check_print(const char *folder, const struct rocksdb_check *check, bool is_torn,
+static bool check_print(const char *folder, const struct storage_check *check, bool is_torn,
                         enum check_form form, struct buffer *json)
 {
     if (form == CHECK_PRINTS_LINES) {
@@ -119,7 +119,7 @@ static bool check_print(const char *folder, const struct rocksdb_check *check, b
 
 int check_data(const char *folder, enum check_form form)
 {
-    struct rocksdb_check check = {.told = print_finding};
+    struct storage_check check = {.told = print_finding};
     struct replay_folder opened;
     struct error error = {.text = ""};
     struct buffer json;
@@ -143,7 +143,7 @@ int check_data(const char *folder, enum check_form form)
     /* after an unclean stop, records after an incomplete write may be lost */
     const bool is_torn = opened.torn_logs && !check.was_closed;
     const bool is_printed = check_print(folder, &check, is_torn, form, &json);
-    rocksdb_check_deinit(&check);
+    storage_check_deinit(&check);
     buffer_deinit(&json);
     if (!is_printed)
         return CHECK_FAILED;

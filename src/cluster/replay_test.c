@@ -106,7 +106,7 @@ static void replay_kill(struct replay_fixture *fixture)
 static void assert_replay_killed(struct replay_fixture *fixture, uint64_t count)
 {
     struct testing_copy before = {.sum = 0}, after = {.sum = 0};
-    struct rocksdb_check check = {.told = NULL};
+    struct storage_check check = {.told = NULL};
     struct replay_folder opened;
     struct error error = {.text = ""};
     uint64_t live = 0;
@@ -122,7 +122,7 @@ static void assert_replay_killed(struct replay_fixture *fixture, uint64_t count)
     for (uint16_t p = 0; p < PARTITIONS; p++)
         live += check.partitions[p].live;
     assert_true(check.findings == 0 && live == count);
-    rocksdb_check_deinit(&check);
+    storage_check_deinit(&check);
     assert_int_equal(files_list(fixture->killed.path, testing_sum_one, &after, NULL), ERROR_NONE);
     assert_true(before.sum == after.sum);
     for (int i = 0; i < 2; i++) {

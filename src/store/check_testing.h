@@ -8,7 +8,7 @@
 #include "store/rocksdb_check.h"
 
 /* Examines the tables, without what a log has beyond them. */
-static inline enum error_code testing_check(const char *folder, struct rocksdb_check *check,
+static inline enum error_code testing_check(const char *folder, struct storage_check *check,
                                             struct error *ret_error)
 {
     struct storage *storage;

@@ -246,7 +246,7 @@ static bool block_has_notes(const struct block_fixture *fixture)
 static void test_block_checked(void **state)
 {
     struct block_fixture *fixture = *state;
-    struct rocksdb_check check = {.told = NULL};
+    struct storage_check check = {.told = NULL};
     struct error error = {.text = ""};
 
     block_rest(fixture);
@@ -259,7 +259,7 @@ static void test_block_checked(void **state)
     assert_int_equal(check.missing, TIMERS - found);
     assert_int_equal(check.findings, 2); /* the block, and the count */
     assert_false(block_has_notes(fixture));
-    rocksdb_check_deinit(&check);
+    storage_check_deinit(&check);
     fixture->storage = testing_open(&fixture->options);
     assert_int_equal(block_count_all(fixture->storage), found);
 }
@@ -268,7 +268,7 @@ static void test_block_checked(void **state)
 static bool block_try(enum block_damage damage, size_t from_end)
 {
     struct tablefile_block blocks[BLOCKS_MAX];
-    struct rocksdb_check check = {.told = NULL};
+    struct storage_check check = {.told = NULL};
     struct storage_stats stats;
     struct block_fixture *fixture;
     void *state;
@@ -285,7 +285,7 @@ static bool block_try(enum block_damage damage, size_t from_end)
         assert_true(check.findings > 0);
         assert_int_equal(check.partitions[0].live + check.missing, TIMERS);
         const uint64_t live = check.partitions[0].live;
-        rocksdb_check_deinit(&check);
+        storage_check_deinit(&check);
         assert_false(block_has_notes(fixture));
         if (rocksdb_storage_open(&fixture->options, &fixture->storage, &error))
             fail_msg("block %zu of %zu: %s", from_end, count, error.text);

@@ -16,7 +16,7 @@ struct check_fixture {
     struct testing_folder folder;
     struct rocksdb_options options;
     struct storage *storage;
-    struct rocksdb_check check;
+    struct storage_check check;
     char findings[8000];
 };
 
@@ -81,7 +81,7 @@ static int check_tear_down(void **state)
     struct check_fixture *fixture = *state;
 
     storage_close(fixture->storage);
-    rocksdb_check_deinit(&fixture->check);
+    storage_check_deinit(&fixture->check);
     testing_folder_remove(&fixture->folder);
     free(fixture);
     return 0;
@@ -91,8 +91,8 @@ static enum error_code check_look(struct check_fixture *fixture, struct error *r
 {
     storage_close(fixture->storage);
     fixture->storage = NULL;
-    rocksdb_check_deinit(&fixture->check);
-    fixture->check = (struct rocksdb_check){.told = tell, .context = fixture};
+    storage_check_deinit(&fixture->check);
+    fixture->check = (struct storage_check){.told = tell, .context = fixture};
     fixture->findings[0] = '\0';
     return testing_check(fixture->folder.path, &fixture->check, ret_error);
 }
@@ -183,7 +183,7 @@ static void test_fine(void **state)
 
     assert_finds(fixture, 0, "");
     for (size_t i = 0; i < PARTITIONS; i++) {
-        const struct rocksdb_check_partition *partition = &fixture->check.partitions[i];
+        const struct storage_check_partition *partition = &fixture->check.partitions[i];
 
         assert_int_equal(partition->live, 3);
         assert_int_equal(partition->over, 1);
@@ -487,7 +487,7 @@ static void test_backup(void **state)
 {
     struct check_fixture *fixture = *state;
     char path[600];
-    struct rocksdb_check check = {.told = tell, .context = fixture};
+    struct storage_check check = {.told = tell, .context = fixture};
     struct timer *later = testing_timer(0, 50, 5000);
     struct rocksdb_options options = fixture->options;
 
@@ -506,7 +506,7 @@ static void test_backup(void **state)
     testing_assert_not_found(copy, &later->id, ERROR_NOT_FOUND);
     testing_assert_found(fixture->storage, later, 5000);
     storage_close(copy);
-    rocksdb_check_deinit(&check);
+    storage_check_deinit(&check);
     timer_free(later);
 }
 

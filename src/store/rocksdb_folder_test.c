@@ -92,13 +92,13 @@ static void assert_folder_refused(struct folder_fixture *fixture, enum error_cod
 static void assert_folder_check(struct folder_fixture *fixture, enum error_code code,
                                 const char *part)
 {
-    struct rocksdb_check check = {.told = NULL};
+    struct storage_check check = {.told = NULL};
     struct error error = {.text = ""};
 
     assert_int_equal(testing_check(fixture->folder.path, &check, &error), code);
     if (!strstr(error.text, part))
         fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
-    rocksdb_check_deinit(&check);
+    storage_check_deinit(&check);
 }
 
 /* Opens the folder, writes `count` timers, and closes it. */

@@ -79,7 +79,7 @@ static void assert_live_timers(struct storage *storage, size_t count)
  * with the rest of the log it has all. Returns its place. */
 static uint64_t assert_live_killed(struct live_fixture *fixture, uint64_t kept, uint64_t written)
 {
-    struct rocksdb_check check = {.told = NULL};
+    struct storage_check check = {.told = NULL};
     struct rocksdb_options options = fixture->options;
 
     testing_kill(&fixture->folder, &fixture->killed);
@@ -97,7 +97,7 @@ static uint64_t assert_live_killed(struct live_fixture *fixture, uint64_t kept, 
     storage = testing_open(&options);
     assert_live_timers(storage, written);
     storage_close(storage);
-    rocksdb_check_deinit(&check);
+    storage_check_deinit(&check);
     return next;
 }
 
