@@ -3,6 +3,7 @@
  *
  * Each file calls only those below it:
  *
+ *   diskwheel_check.c     looks through a whole folder that is at rest
  *   diskwheel.c           the operations of a storage
  *   diskwheel_backup.c    copies while it runs
  *   diskwheel_open.c      open and free

@@ -1,0 +1,276 @@
+/* Goal: a look through a folder of a store on a wheel finds each kind of damage, names the place of
+ * each damaged block, and finds nothing in a folder that is fine. Method: timers of every kind; a
+ * bit of each byte of a run is flipped, one at a time; records are made wrong past the storage. */
+#include "store/storage_testing.h"
+#include "store/wheel/diskwheel_check.h"
+#include "store/wheel/diskwheel_store.h"
+
+#include "sys/clock.h"
+#include "sys/files.h"
+
+enum { PARTITIONS = 2 };
+
+static const struct storage_meta wheel_check_meta = {.epoch = 1, .watermark = {500}, .trim = {400}};
+
+struct wheel_check {
+    struct testing_folder folder;
+    struct rocksdb_options options;
+    struct storage *storage;
+    struct storage_check check;
+    char findings[8000];
+};
+
+static void wheel_check_told(void *context, const char *finding)
+{
+    struct wheel_check *fixture = context;
+    const size_t size = strlen(fixture->findings);
+
+    snprintf(fixture->findings + size, sizeof(fixture->findings) - size, "%s\n", finding);
+}
+
+/* Fills each partition with a timer at id.first, one that was moved, one with all names, one that
+ * fired, and a dead letter. */
+static void wheel_check_populate(struct wheel_check *fixture)
+{
+    const struct timer_texts texts = {.target = BYTES("http://127.0.0.1/x"),
+                                      .payload = BYTES("1"),
+                                      .key = BYTES("order-42"),
+                                      .watch = BYTES("a\nb\n"),
+                                      .tenant = BYTES("acme"),
+                                      .request = BYTES("0123456789abcdefonce")};
+
+    for (uint16_t partition = 0; partition < PARTITIONS; partition++) {
+        struct timer *plain = testing_timer(partition, 1, 1000), *named = timer_alloc(&texts);
+
+        testing_write(fixture->storage, plain, 0, wheel_check_meta);
+        plain->id.serial = 2;
+        testing_write(fixture->storage, plain, 0, wheel_check_meta);
+        plain->at.ms = 3000;
+        testing_write(fixture->storage, plain, 1000, wheel_check_meta);
+        named->id = (struct timer_id){{2000}, partition, 3};
+        named->due.ms = named->at.ms = 2000;
+        testing_write(fixture->storage, named, 0, wheel_check_meta);
+        for (uint64_t serial = 4; serial <= 5; serial++) {
+            plain->id = (struct timer_id){{600}, partition, serial};
+            plain->at.ms = plain->due.ms = 600;
+            plain->state = TIMER_SCHEDULED;
+            testing_write(fixture->storage, plain, 0, wheel_check_meta);
+            plain->state = serial == 4 ? TIMER_FIRED : TIMER_DEAD;
+            plain->ended = wall_now();
+            testing_write(fixture->storage, plain, 600, wheel_check_meta);
+        }
+        timer_free(plain);
+        timer_free(named);
+    }
+}
+
+static int wheel_check_set_up(void **state)
+{
+    struct wheel_check *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    testing_folder_make(&fixture->folder);
+    fixture->options = testing_options(&fixture->folder, PARTITIONS);
+    fixture->storage = testing_open_wheel(&fixture->options);
+    wheel_check_populate(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static int wheel_check_tear_down(void **state)
+{
+    struct wheel_check *fixture = *state;
+
+    storage_close(fixture->storage);
+    storage_check_deinit(&fixture->check);
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static enum error_code wheel_check_look(struct wheel_check *fixture, struct error *ret_error)
+{
+    struct storage *storage;
+    uint16_t partitions;
+    uint64_t cluster;
+
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    storage_check_deinit(&fixture->check);
+    fixture->check = (struct storage_check){.told = wheel_check_told, .context = fixture};
+    fixture->findings[0] = '\0';
+    enum error_code code = diskwheel_storage_open_to_export(fixture->folder.path, &storage,
+                                                            &partitions, &cluster, ret_error);
+    if (code)
+        return code;
+    code = diskwheel_check(storage, &fixture->check, ret_error);
+    storage_close(storage);
+    return code;
+}
+
+/* Checks that there are exactly `count` findings, and that one of them contains `part`. */
+static void assert_wheel_finds(struct wheel_check *fixture, uint64_t count, const char *part)
+{
+    struct error error = {.text = ""};
+
+    if (wheel_check_look(fixture, &error))
+        fail_msg("%s", error.text);
+    if (fixture->check.findings != count || !strstr(fixture->findings, part))
+        fail_msg("%" PRIu64 " findings, not %" PRIu64 " with \"%s\":\n%s", fixture->check.findings,
+                 count, part, fixture->findings);
+}
+
+static void test_wheel_check_fine(void **state)
+{
+    struct wheel_check *fixture = *state;
+
+    assert_wheel_finds(fixture, 0, "");
+    for (size_t i = 0; i < PARTITIONS; i++) {
+        const struct storage_check_partition *partition = &fixture->check.partitions[i];
+
+        assert_int_equal(partition->live, 3);
+        assert_int_equal(partition->over, 1);
+        assert_int_equal(partition->dead, 1);
+        assert_int_equal(partition->damaged, 0);
+        assert_int_equal(partition->oldest.ms, 1000);
+        assert_int_equal(partition->meta.epoch, 1);
+    }
+    assert_int_equal(fixture->check.names, 4 * PARTITIONS);
+    assert_true(fixture->check.was_closed);
+    assert_int_equal(fixture->check.missing, 0);
+    /* the same of a folder after a crash, with what its log has */
+    fixture->storage = testing_open_wheel(&fixture->options);
+    diskwheel_storage_crash(fixture->storage);
+    fixture->storage = NULL;
+    assert_wheel_finds(fixture, 0, "");
+    assert_false(fixture->check.was_closed);
+}
+
+/* Changes past the storage: into the active stage. NULL ends the record. */
+static void wheel_check_put(struct wheel_check *fixture, enum diskwheel_table table,
+                            struct record_key key, const struct buffer *value)
+{
+    struct diskwheel_store *store = diskwheel_store_of(fixture->storage);
+
+    assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
+    assert_true(diskwheel_layer_put(&store->active->layer, table, key,
+                                    value ? DISKWHEEL_PUT : DISKWHEEL_GONE, false,
+                                    value ? buffer_bytes(value) : (struct bytes){0}));
+    store->has_changed = true;
+}
+
+static void test_wheel_check_pointers(void **state)
+{
+    struct wheel_check *fixture = *state;
+    const struct record_key row = record_row_key(1, (struct storage_position){{3000}, 2});
+
+    wheel_check_put(fixture, DISKWHEEL_MOVED, record_pointer_key(1, 2), NULL);
+    assert_wheel_finds(fixture, 1, "moved, and no pointer leads to it");
+    fixture->storage = testing_open_wheel(&fixture->options);
+    wheel_check_put(fixture, DISKWHEEL_TIMERS, row, NULL);
+    assert_wheel_finds(fixture, 1, "meta of partition 1: counts 3 live timers, and there are 2");
+    assert_int_equal(fixture->check.missing, 1);
+}
+
+static void test_wheel_check_names(void **state)
+{
+    struct wheel_check *fixture = *state;
+    const struct record_key row = record_row_key(0, (struct storage_position){{2000}, 3});
+
+    wheel_check_put(fixture, DISKWHEEL_TIMERS, row, NULL);
+    assert_wheel_finds(fixture, 6, "there is no such timer");
+}
+
+static void test_wheel_check_rows(void **state)
+{
+    struct wheel_check *fixture = *state;
+    const struct record_key row = record_row_key(0, (struct storage_position){{1000}, 1});
+    struct buffer value;
+
+    buffer_init(&value);
+    buffer_append_text(&value, "no row");
+    wheel_check_put(fixture, DISKWHEEL_TIMERS, row, &value);
+    buffer_deinit(&value);
+    assert_wheel_finds(fixture, 1, "timers: partition 0, position 1000, serial 1: ");
+    assert_int_equal(fixture->check.partitions[0].damaged, 1);
+    /* a read sets it aside */
+    fixture->storage = testing_open_wheel(&fixture->options);
+    struct storage_page all = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_ALL, 10);
+    storage_page_free(&all);
+    assert_wheel_finds(fixture, 1, "a row was set aside");
+    assert_int_equal(fixture->check.set_aside, 1);
+}
+
+/* What the log has beyond the folder is looked at, too. */
+static void test_wheel_check_with_a_log(void **state)
+{
+    struct wheel_check *fixture = *state;
+    struct timer *timer = testing_timer(0, 7, 5000);
+    struct storage *storage;
+    uint16_t partitions;
+    uint64_t cluster;
+
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    assert_int_equal(diskwheel_storage_open_to_export(fixture->folder.path, &storage, &partitions,
+                                                      &cluster, NULL),
+                     ERROR_NONE);
+    testing_write(storage, timer, 0, wheel_check_meta);
+    assert_int_equal(diskwheel_check(storage, &fixture->check, NULL), ERROR_NONE);
+    assert_int_equal(fixture->check.findings, 0);
+    assert_int_equal(fixture->check.partitions[0].live, 4);
+    storage_close(storage);
+    timer_free(timer);
+}
+
+/* A flipped bit of a run is found wherever it is: the open is refused, or a finding names file and offset. */
+static void test_wheel_check_flipped_bits(void **state)
+{
+    struct wheel_check *fixture = *state;
+    char path[400], name[DISKWHEEL_RUN_NAME_SIZE];
+    unsigned blocks = 0, refusals = 0;
+    struct buffer run;
+    struct error error;
+
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    diskwheel_run_name(0, name);
+    snprintf(path, sizeof(path), "%s/" FOLDER_CLOSED_NAME, fixture->folder.path);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof(path), "%s/%s", fixture->folder.path, name);
+    buffer_init(&run);
+    assert_int_equal(files_read_regular(path, SIZE_MAX, &run, NULL), ERROR_NONE);
+    for (size_t i = 0; i < run.size; i++) {
+        FILE *file = fopen(path, "w");
+
+        run.data[i] ^= (char)(1 << i % 8);
+        assert_true(file && fwrite(run.data, 1, run.size, file) == run.size && !fclose(file));
+        run.data[i] ^= (char)(1 << i % 8);
+        const enum error_code code = wheel_check_look(fixture, &error);
+        assert_true(code == ERROR_NONE || code == ERROR_CORRUPT);
+        if (code) {
+            assert_non_null(strstr(error.text, name));
+            refusals++;
+        } else {
+            assert_non_null(strstr(fixture->findings, ": byte "));
+            assert_non_null(strstr(fixture->findings, name));
+            assert_int_equal(fixture->check.blocks_unread, 1);
+            blocks++;
+        }
+    }
+    buffer_deinit(&run);
+    assert_true(blocks > 0 && refusals > 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, wheel_check_set_up, wheel_check_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_wheel_check_fine),       TEST(test_wheel_check_pointers),
+        TEST(test_wheel_check_names),      TEST(test_wheel_check_rows),
+        TEST(test_wheel_check_with_a_log), TEST(test_wheel_check_flipped_bits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
