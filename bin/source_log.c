@@ -65,6 +65,7 @@ void source_log_write(struct source_log *log, const struct event_log *to)
         struct event_log_line line;
 
         source_log_refused(before, &status, to);
+        before->is_still = before->is_still && (status.is_reading || status.tries);
         if (status.is_reading && before->reads != status.reads)
             event_log_begin(&line, to, EVENT_LOG_INFO, "source_read");
         else if (!status.is_reading && !before->is_still && status.tries)

@@ -535,15 +535,21 @@ static enum error_code outbox_read(struct outbox_reader *outbox)
     return code;
 }
 
-static const char *outbox_connect_and_read(void *reader)
+static enum error_code outbox_connect(struct outbox_reader *outbox)
 {
-    struct outbox_reader *outbox = reader;
     const struct postgres_setup setup = {.uri = source_url(outbox->source),
                                          .name = "tickwheeld",
                                          .connect_ms = OUTBOX_CONNECT_MS,
                                          .answer_ms = OUTBOX_ANSWER_MS};
 
-    if (!postgres_connection_open(&outbox->connection, &setup, &outbox->error))
+    return postgres_connection_open(&outbox->connection, &setup, &outbox->error);
+}
+
+static const char *outbox_connect_and_read(void *reader)
+{
+    struct outbox_reader *outbox = reader;
+
+    if (!outbox_connect(outbox))
         outbox_read(outbox);
     PQclear(outbox->next);
     outbox->next = NULL;
@@ -564,6 +570,24 @@ static void outbox_run(struct source_thread *source)
     buffer_deinit(&outbox.problems);
 }
 
+/* Returns true if no reader has renewed its place. */
+static bool outbox_is_unread(struct source_thread *source)
+{
+    struct outbox_reader outbox = {.source = source};
+    PGresult *result = NULL;
+    const bool is_answered =
+        !outbox_connect(&outbox) &&
+        !outbox_ask(&outbox,
+                    "SELECT (held_until < clock_timestamp())::int::bigint FROM tickwheel.reader",
+                    NULL, 0, &result);
+    const bool is_unread =
+        is_answered && PQntuples(result) == 1 && postgres_result_u64(result, 0, 0);
+
+    PQclear(result);
+    postgres_connection_close(&outbox.connection);
+    return is_unread;
+}
+
 static enum error_code outbox_check(const char *url, struct error *ret_error)
 {
     const struct postgres_setup setup = {.uri = url, .name = "tickwheeld"};
@@ -576,4 +600,8 @@ static enum error_code outbox_check(const char *url, struct error *ret_error)
 }
 
 const struct source_kind source_outbox = {
-    .scheme = "postgres://", .check = outbox_check, .run = outbox_run};
+    .scheme = "postgres://",
+    .check = outbox_check,
+    .run = outbox_run,
+    .is_unread = outbox_is_unread,
+};

@@ -670,8 +670,36 @@ static void rabbitmq_queue_run(struct source_thread *source)
     explicit_bzero(&queue.url, sizeof(queue.url));
 }
 
+/* Returns true if the queue is there and has no consumer. */
+static bool rabbitmq_queue_is_unread(struct source_thread *source)
+{
+    struct rabbitmq_queue queue = {.source = source};
+    const amqp_queue_declare_ok_t *found = NULL;
+
+    if (rabbitmq_queue_read_setting(&queue, source_url(source), &queue.error))
+        return false;
+    if (rabbitmq_link_open(&queue.link, RABBITMQ_QUEUE_CONNECT_MS, "tickwheeld",
+                           RABBITMQ_QUEUE_CHANNEL))
+        found = amqp_queue_declare(queue.link.connection, RABBITMQ_QUEUE_CHANNEL,
+                                   amqp_cstring_bytes(queue.queue), 1, 0, 0, 0, amqp_empty_table);
+    const bool is_unread = found && found->consumer_count == 0;
+    if (found)
+        amqp_connection_close(queue.link.connection, AMQP_REPLY_SUCCESS);
+    rabbitmq_link_close(&queue.link);
+    explicit_bzero(&queue.url, sizeof(queue.url));
+    return is_unread;
+}
+
 const struct source_kind source_rabbitmq = {
-    .scheme = "amqp://", .check = rabbitmq_queue_check, .run = rabbitmq_queue_run};
+    .scheme = "amqp://",
+    .check = rabbitmq_queue_check,
+    .run = rabbitmq_queue_run,
+    .is_unread = rabbitmq_queue_is_unread,
+};
 
 const struct source_kind source_rabbitmq_tls = {
-    .scheme = "amqps://", .check = rabbitmq_queue_check, .run = rabbitmq_queue_run};
+    .scheme = "amqps://",
+    .check = rabbitmq_queue_check,
+    .run = rabbitmq_queue_run,
+    .is_unread = rabbitmq_queue_is_unread,
+};

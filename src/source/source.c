@@ -16,7 +16,9 @@
 enum {
     SOURCE_RETRY_MS_MIN = 50, /* pause after a failure, doubled by each further one */
     SOURCE_RETRY_MS_MAX = 2000,
-    SOURCE_LOOK_MS = 200, /* interval of looks whether this node is to read a source */
+    SOURCE_LOOK_MS = 200,    /* interval of looks whether this node is to read a source */
+    SOURCE_WATCH_MS = 10000, /* interval of looks whether another node reads it */
+    SOURCE_UNREAD_MIN = 2,   /* looks in a row, so that a change of the reader is none */
 };
 
 static const struct source_kind *const source_kinds[] = {
@@ -171,15 +173,51 @@ enum error_code sources_check_settings(const char *setting, struct error *ret_er
 
 /* ---- threads ---- */
 
+/* Returns the node that is to read the source; 0 if it is unknown. */
+static uint32_t source_owner(const struct source_thread *source)
+{
+    struct node *node = source->sources->options.rows.node;
+    uint32_t owner;
+
+    node_owns(node, name_partition(node, bytes_of(source->name)), &owner);
+    return owner;
+}
+
+/* Looks whether the node that is to read the source does, and says so if it does not. `unread`
+ * counts the looks that found no reader. */
+static void source_watch(struct source_thread *source, unsigned *unread)
+{
+    const uint32_t owner = source_owner(source);
+    char cause[128];
+
+    *unread = owner && source->kind->is_unread(source) ? *unread + 1 : 0;
+    if (source_goes_on(source))
+        return;
+    if (*unread < SOURCE_UNREAD_MIN) {
+        source_leave(source);
+        return;
+    }
+    snprintf(cause, sizeof(cause),
+             "node %u owns the partition of its name and does not read it: compare its sources",
+             owner);
+    source_tell(source, cause);
+}
+
 static void *source_run(void *context)
 {
     struct source_thread *source = context;
     struct pollfd stop = {.fd = source_rows_fd(source->rows), .events = POLLIN};
+    struct instant watch_at = instant_add_ms(instant_now(), SOURCE_WATCH_MS);
+    unsigned unread = 0;
 
     while (!source_rows_is_stopping(source->rows)) {
         if (source_goes_on(source)) {
             source->kind->run(source);
             source_leave(source);
+            unread = 0;
+        } else if (instant_now().ns >= watch_at.ns) {
+            source_watch(source, &unread);
+            watch_at = instant_add_ms(instant_now(), SOURCE_WATCH_MS);
         } else {
             poll(&stop, 1, SOURCE_LOOK_MS);
         }

@@ -8,7 +8,8 @@
  * A kind of source is a file with a struct source_kind. Each source has a thread, which reads rows
  * and hands them to the node (source_rows.h). In a cluster all nodes have the same sources, and
  * each is read by the node that owns the partition of its name. A node that does not know yet that
- * it lost this partition changes nothing: the next reader has a higher epoch.
+ * it lost this partition changes nothing: the next reader has a higher epoch. The other nodes look
+ * whether somebody reads it: the owner may have other settings.
  *
  * Errors     ERROR_INVALID names the source whose setting is wrong, without its URL.
  * Threads    start and stop from one thread; the rest from any.
@@ -63,6 +64,8 @@ struct source_kind {
     enum error_code (*check)(const char *url, struct error *ret_error);
     /* Reads until source_goes_on is false. */
     void (*run)(struct source_thread *source);
+    /* Returns true if nobody reads the source; false also if that cannot be seen. */
+    bool (*is_unread)(struct source_thread *source);
 };
 
 extern const struct source_kind source_outbox;       /* outbox.c */

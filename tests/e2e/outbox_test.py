@@ -410,7 +410,8 @@ class OutboxOfACluster(Crowd):
 
     PARTITIONS = 6
 
-    def start_nodes(self, log=None, running=3):
+    def start_nodes(self, log=None, running=3, without=0):
+        """`without`: the number of a node whose settings lack the source."""
         flags = ("--partitions", str(self.PARTITIONS), "--shards", "2", "--cluster-name", "shop", "--cluster-lease", "1s",
                  "--cluster-listen", "127.0.0.1:0", "--cluster-copy-records-min", "1")
         env = {"TICKWHEEL_SOURCES": f"shop={self.server.url()}"}
@@ -418,6 +419,8 @@ class OutboxOfACluster(Crowd):
         self.nodes = [cluster_nodes.Node(number, log or self.where, *flags, env=env) for number in (1, 2, 3)]
         for node in self.nodes:
             self.addCleanup(node.close)
+            if node.number == without:
+                del node.env["TICKWHEEL_SOURCES"]
         made = self.nodes[0].run("--cluster-create")
         self.assertEqual(made.returncode, 0, made.stderr)
         for node in self.nodes[:running]:
@@ -470,6 +473,22 @@ class OutboxOfACluster(Crowd):
         self.await_empty(self.server)
         self.assertEqual(len(self.timers(after.daemon)), 40)
         self.assertEqual(look("SELECT count(*) FROM tickwheel.rejected"), "0")
+
+    # proves: outbox-cluster
+    def test_the_owner_has_no_such_source(self):
+        """Goal: a node that has the source says that its owner does not read it, and no longer once it reads it itself."""
+        self.start_nodes(running=2, without=2)
+        first, owner = self.nodes[:2]
+        self.drain(first)
+        harness.wait_until(lambda: first.owned() == 0, 60, "the other owns all")
+        self.server.look("SELECT tickwheel.schedule('queue:a', '1 h') FROM generate_series(1, 5) n")
+        first.daemon.find_in_output("event=source_still source=shop cause=\"?node 2 owns the partition", 120)
+        self.assertEqual(first.daemon.metric("tickwheel_sources_still"), 1)
+        self.assertIn("source shop is not read", json.dumps(first.daemon.call("GET", "/readyz")[2]))
+        self.end_drain(first)
+        self.drain(owner)
+        self.await_empty(self.server)
+        self.assertEqual([first.daemon.metric(f"tickwheel_sources_{what}") for what in ("read", "still")], [1, 0])
 
     # proves: outbox-once
     def test_what_was_taken_moves_with_a_partition(self):
