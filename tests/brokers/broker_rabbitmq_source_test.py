@@ -16,8 +16,10 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import broker_servers
+import cluster_nodes
 import harness
 import pages
+import postgres_servers
 import python_tools
 
 PIKA = "1.3.2"
@@ -271,6 +273,30 @@ class RabbitmqSource(unittest.TestCase):
         second.close()
         wrong = self.start(connection="absent")
         wrong.find_in_output("event=source_still source=late cause=.*absent")
+
+    @unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
+    def test_the_owner_has_no_such_source(self):
+        """Goal: a node of a cluster that has the source says that its owner does not read it, until it reads it itself."""
+        log = self.enterContext(postgres_servers.Postgres())
+        flags = ("--partitions", "2", "--cluster-listen", "127.0.0.1:0", "--broker-connections", f"main={self.broker.url()}")
+        setting = {"TICKWHEEL_SOURCES": f"late={self.broker.url()}?queue=late&connection=main"}
+        first, owner = (cluster_nodes.Node(number, log.url(), *flags, env=env) for number, env in ((1, setting), (2, {})))
+        self.addCleanup(first.close)
+        self.addCleanup(owner.close)
+        self.assertEqual(first.run("--cluster-create").returncode, 0)
+        for node in (owner, first):
+            node.start()
+        cluster_nodes.await_shares([first, owner], 2, 60, "started")
+
+        def drain(method, node, by):
+            harness.wait_until(lambda: by.daemon.call(method, f"/v1/cluster/nodes/{node.number}/drain")[0] == 200, 60, "drain")
+        drain("PUT", first, first)
+        harness.wait_until(lambda: first.owned() == 0, 60, "the other owns all")
+        first.daemon.find_in_output("event=source_still source=late cause=\"?node 2 owns the partition", 120)
+        drain("DELETE", first, owner)
+        drain("PUT", owner, owner)
+        first.daemon.find_in_output("event=source_read source=late")
+        self.assertEqual(first.daemon.metric("tickwheel_sources_still"), 0)
 
     def test_a_connection_that_goes_away(self):
         """Goal: while the settings lack the connection of its timers a queue is not read, and no message is rejected."""
