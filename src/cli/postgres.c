@@ -1,4 +1,4 @@
-/* postgres.c - the verb postgres: prints, makes or checks the outbox of a database. */
+/* postgres.c - the verb postgres: prints, makes or checks the outbox of a database, or an inbox. */
 #include "cli/verbs.h"
 
 #ifdef TICKWHEEL_WITH_POSTGRES
@@ -42,19 +42,14 @@ static enum cli_exit postgres_ask(const char *uri, const char *sql, uint64_t *re
     return CLI_EXIT_DONE;
 }
 
-static enum cli_exit postgres_apply(struct cli *cli, const char *uri)
+static enum cli_exit postgres_apply(struct cli *cli, const char *uri, const char *sql)
 {
-    struct buffer sql;
     uint64_t unused;
+    const enum cli_exit code = postgres_ask(uri, sql, &unused);
 
-    buffer_init(&sql);
-    buffer_append(&sql, postgres_outbox, postgres_outbox_size);
-    buffer_append(&sql, "", 1);
-    const enum cli_exit code = buffer_failed(&sql) ? cli_complain(CLI_EXIT_FAILED, "out of memory")
-                                                   : postgres_ask(uri, sql.data, &unused);
-    buffer_deinit(&sql);
     if (!code)
-        buffer_append_text(&cli->out, "the outbox is ready\n");
+        buffer_printf(&cli->out, "the %s is ready\n",
+                      cli_flag(cli, CLI_FLAG_INBOX) ? "inbox" : "outbox");
     return code;
 }
 
@@ -82,38 +77,82 @@ static enum cli_exit postgres_check(struct cli *cli, const char *uri)
 
 #else
 
-static enum cli_exit postgres_apply(struct cli *cli, const char *uri)
+static enum cli_exit postgres_apply(struct cli *cli, const char *uri, const char *sql)
 {
     (void)cli;
     (void)uri;
+    (void)sql;
     return cli_complain(CLI_EXIT_USAGE, "this tickwheel was built without PostgreSQL: give what it "
                                         "prints to psql");
 }
 
 static enum cli_exit postgres_check(struct cli *cli, const char *uri)
 {
-    return postgres_apply(cli, uri);
+    return postgres_apply(cli, uri, "");
 }
 
 #endif
+
+/* Appends the name as "schema"."table", like the sender that writes the rows. */
+static void postgres_append_name(struct buffer *sql, const char *name)
+{
+    buffer_append_text(sql, "\"");
+    for (; *name; name++) {
+        if (*name == '.')
+            buffer_append_text(sql, "\".\"");
+        else if (*name == '"')
+            buffer_append_text(sql, "\"\"");
+        else
+            buffer_append(sql, name, 1);
+    }
+    buffer_append_text(sql, "\"");
+}
+
+/* Appends the statements that make the outbox, or the inbox of this name. */
+static void postgres_append_sql(struct buffer *sql, const char *inbox)
+{
+    if (!inbox) {
+        buffer_append(sql, postgres_outbox, postgres_outbox_size);
+        return;
+    }
+    buffer_append_text(sql, "CREATE TABLE IF NOT EXISTS ");
+    postgres_append_name(sql, inbox);
+    buffer_append_text(sql,
+                       " (\n    webhook_id text PRIMARY KEY,\n    due timestamptz NOT NULL,\n"
+                       "    attempt integer NOT NULL,\n    key text,\n"
+                       "    headers jsonb NOT NULL,\n    payload jsonb,\n    body bytea\n);\n");
+}
 
 enum cli_exit postgres_run(struct cli *cli)
 {
     const size_t count = cli->options.argument_count;
     const char *uri = count > 1 ? cli->options.arguments[1] : NULL;
+    const char *inbox = cli_flag(cli, CLI_FLAG_INBOX);
     const bool applies = cli_flag(cli, CLI_FLAG_APPLY), checks = cli_flag(cli, CLI_FLAG_CHECK);
+    struct buffer sql;
 
     if (strcmp(cli->options.arguments[0], "init") != 0)
-        return cli_complain(CLI_EXIT_USAGE, "write: postgres init [URI] [--apply|--check]");
+        return cli_complain(CLI_EXIT_USAGE,
+                            "write: postgres init [URI] [--inbox TABLE] [--apply|--check]");
     if (applies && checks)
         return cli_complain(CLI_EXIT_USAGE, "give --apply or --check");
     if ((applies || checks) && !uri)
         return cli_complain(CLI_EXIT_USAGE,
                             "give the URI of the database: postgres://USER@HOST/NAME");
-    if (applies)
-        return postgres_apply(cli, uri);
+    if (inbox && (checks || !*inbox))
+        return cli_complain(CLI_EXIT_USAGE, "give --inbox the name of a table, without --check");
     if (checks)
         return postgres_check(cli, uri);
-    buffer_append(&cli->out, postgres_outbox, postgres_outbox_size);
-    return CLI_EXIT_DONE;
+    buffer_init(&sql);
+    postgres_append_sql(&sql, inbox);
+    enum cli_exit code = CLI_EXIT_DONE;
+    if (!applies)
+        buffer_append(&cli->out, sql.data, sql.size);
+    buffer_append(&sql, "", 1);
+    if (buffer_failed(&sql))
+        code = cli_complain(CLI_EXIT_FAILED, "out of memory");
+    else if (applies)
+        code = postgres_apply(cli, uri, sql.data);
+    buffer_deinit(&sql);
+    return code;
 }

@@ -115,6 +115,17 @@ class OutboxSchema(unittest.TestCase):
         self.assertEqual(second.process.stdout.readline().strip(), "4")
         harness.wait_until(lambda: len(self.rows()) == 4, 20, "both are committed")
 
+    def test_an_inbox(self):
+        """Goal: the table has the columns that the sender writes, under the target's name; made again, it keeps its rows."""
+        self.server.look('CREATE SCHEMA "a b"')
+        for _ in range(2):
+            self.assertEqual(self.init("--inbox", 'a b.T"x', "--apply"), "the inbox is ready\n")
+            self.server.look("""INSERT INTO "a b"."T""x" (webhook_id, due, attempt, key, headers, payload, body)
+                VALUES ('1', now(), 1, NULL, '{}', '{"n": 1}', NULL) ON CONFLICT (webhook_id) DO NOTHING""")
+        self.assertEqual(self.server.look("""SELECT webhook_id, payload->>'n' FROM "a b"."T""x" """), "1|1")
+        self.assertTrue(self.init("--inbox", "due_orders").startswith('CREATE TABLE IF NOT EXISTS "due_orders" ('))
+        self.assertIn("without --check", self.init("--inbox", "due_orders", "--check", expected=2))
+
     def test_init_again_keeps_rows_and_later_versions(self):
         self.assertIn("version 1", self.init("--check"))
         self.shop("SELECT tickwheel.cancel('k')")
