@@ -204,7 +204,7 @@
       "Age of the oldest row of a source when it was last read; 0 if there was none.")             \
     X(SOURCES_READ, _, GAUGE, "tickwheel_sources_read", "", 1, "Sources that this node reads.")    \
     X(SOURCES_STILL, _, GAUGE, "tickwheel_sources_still", "", 1,                                   \
-      "Sources not read: no connection, another daemon reads, or the owner has none.")             \
+      "Sources not read: no connection, another reader, or an owner without them.")                \
     X(READY, _, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")   \
     X(MAINTENANCE, _, GAUGE, "tickwheel_maintenance", "", 1,                                       \
       "1 while maintenance holds all deliveries back.")                                            \
