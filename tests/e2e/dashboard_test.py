@@ -801,5 +801,15 @@ class DashboardTest(DashboardCase):
         return found
 
 
+class SourcesTest(DashboardCase):
+    flags = ("--sources", "shop=postgres://nobody@127.0.0.1:1/shop")
+
+    # proves: dashboard
+    def test_sources_that_are_not_read(self):
+        """Goal: the first page counts the sources that stand still."""
+        self.browser.open(self.url)
+        self.see("/Sources not read\\s+1/.test(document.body.innerText)", "a card")
+
+
 if __name__ == "__main__":
     unittest.main()

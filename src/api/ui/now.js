@@ -50,8 +50,8 @@ const levels = [ // a figure that is no metric has what makes it of the samples
   ["Pending", "tickwheel_timers_pending", "timers"], ["In flight", "tickwheel_deliveries_inflight"],
   ["Due, to be sent", "to-send", "targets", (samples) => waitsFor(samples, "webhook", "broker", "catch_up")],
   ["Due, for workers", "to-lease", "queues", (samples) => waitsFor(samples, "queue")], ["Dead letters", "tickwheel_dead_letters", "dead"],
-  ["Breakers open", "tickwheel_breakers_open", "targets"], ["Memory", "process_resident_memory_bytes"],
-  ["Disk", "tickwheel_disk_bytes"], ["Free disk", "tickwheel_disk_free_bytes"],
+  ["Breakers open", "tickwheel_breakers_open", "targets"], ["Sources not read", "tickwheel_sources_still"],
+  ["Memory", "process_resident_memory_bytes"], ["Disk", "tickwheel_disk_bytes"], ["Free disk", "tickwheel_disk_free_bytes"],
 ];
 // The daemon's own, and what holds deliveries back, which is shown while it does.
 const stages = [["schedule", "to take it from the wheel"], ["queue", "to hand it to its sender"],
