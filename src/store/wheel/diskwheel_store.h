@@ -81,6 +81,7 @@ struct diskwheel_store {
     struct diskwheel_view *view;
     struct diskwheel_part *parts;
     struct prepare_rows rows;
+    uint64_t unsaved; /* size of the changes that are in runs, but in no state on disk */
     uint64_t marked;  /* number of times that runs got marks */
     bool has_changed; /* since the last freeze */
     /* records set aside; blocks and their records of runs that are gone */

@@ -377,9 +377,12 @@ static enum error_code worker_install(struct diskwheel_store *store, struct disk
     if (!code)
         worker_remove_gone(store);
     pthread_mutex_lock(&store->lock);
-    for (uint16_t i = 0; i < store->partition_count && !code; i++)
+    if (code)
+        return code;
+    store->unsaved = 0;
+    for (uint16_t i = 0; i < store->partition_count; i++)
         store->parts[i].kept = store->kept.places[i];
-    return code;
+    return ERROR_NONE;
 }
 
 /* ---- a flush ---- */
@@ -437,6 +440,7 @@ static enum error_code worker_flush_install(struct diskwheel_store *store,
     store->kept = store->frozen_kept;
     store->frozen_kept = (struct diskwheel_kept){.places = NULL};
     store->frozen = NULL;
+    store->unsaved += frozen->layer.held;
     const enum error_code code = worker_install(store, next, ret_error);
     diskwheel_stage_release(frozen);
     return code;
@@ -862,25 +866,27 @@ enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error
     return code;
 }
 
-/* Returns the size of all changes in memory, whether they are frozen or not: after a crash those of
- * the log need no more room than they had. */
+/* Returns the size of all changes that a start after a crash takes from the log: it removes runs
+ * that are in no state. If the disk is full, it has them in memory, and has room for them. */
 static uint64_t worker_held(const struct diskwheel_store *store)
 {
-    return store->active->layer.held + (store->frozen ? store->frozen->layer.held : 0);
+    return store->active->layer.held + (store->frozen ? store->frozen->layer.held : 0) +
+           store->unsaved;
 }
 
 enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error)
 {
-    const uint64_t most = store->options.memory_bytes, bytes = store->active->layer.held;
+    const uint64_t most = store->options.memory_bytes;
+    const struct diskwheel_stage *first = store->frozen ? store->frozen : store->active;
 
     if (store->is_reader)
         return ERROR_NONE;
     const enum error_code code = diskwheel_disk_check_now_and_then(store, ret_error);
-    if (code || bytes < most)
+    if (code || (store->active->layer.held < most && worker_held(store) < 3 * most))
         return code;
     /* while the disk is full, a flush without a chance is not tried again and again */
-    if (store->wanted == store->flushed &&
-        (store->flush_code != ERROR_DISK_FULL || diskwheel_disk_has_room(store, bytes / 2)))
+    if (store->wanted == store->flushed && (store->flush_code != ERROR_DISK_FULL ||
+                                            diskwheel_disk_has_room(store, first->layer.held / 2)))
         worker_ask(store);
     while (worker_held(store) >= 3 * most && store->wanted != store->flushed)
         pthread_cond_wait(&store->done, &store->lock);
