@@ -20,7 +20,7 @@ struct diskwheel_options {
     uint64_t memory_bytes;    /* size of the changes in memory; 0 means 64 MiB */
     /* size of a file of the log beside it, for which room is held back; 0 means 16 MiB */
     uint64_t segment_bytes;
-    unsigned runs_max; /* number of runs beyond which some are rewritten; 0 means 512 */
+    unsigned runs_max; /* number of runs beyond which small ones are rewritten; 0 means 512 */
 };
 
 /* Opens or makes the folder. Fails with ERROR_IO if another process has it or it cannot be read,

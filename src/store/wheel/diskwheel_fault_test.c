@@ -165,7 +165,7 @@ static void test_each_call_of_the_disk(void **state)
         fault_judge(&fault, &random);
     }
     print_message("%" PRIu64 " calls\n", n - 1);
-    assert_true(n > 200);
+    assert_true(n > 100);
     testing_bodies_free(log);
 }
 

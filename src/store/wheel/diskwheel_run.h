@@ -99,6 +99,9 @@ struct diskwheel_run {
     uint16_t partition_count;
     _Atomic uint64_t damaged_blocks, damaged_records; /* as far as they were read */
     _Atomic uint64_t aside_blocks; /* number of damaged blocks that were kept for the operator */
+    /* time from which all of its records are probably forgotten, in ms since 1970; 0 if unknown.
+     * Set before others see the run */
+    uint64_t stale_at;
     atomic_uint references;
     atomic_bool is_over; /* its file goes with the last reference */
     char path[];

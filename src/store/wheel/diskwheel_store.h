@@ -9,6 +9,7 @@
  *   diskwheel_open.c      open and free
  *   diskwheel_folder.c    whose the folder is, and what it had at the last stop
  *   diskwheel_worker.c    writes what is in memory as runs, and rewrites runs
+ *   diskwheel_choose.c    which runs are rewritten
  *   diskwheel_change.c    bodies are applied
  *   diskwheel_read.c      scans, finds, lookups and exports
  *   diskwheel_disk.c      room on the disk, and the place of the folder
@@ -99,7 +100,6 @@ struct diskwheel_store {
     enum error_code flush_code;
     struct error flush_error; /* of the last flush */
     uint64_t next_run;
-    uint64_t copied;                   /* number of records that were rewritten since the start */
     struct diskwheel_kept kept;        /* what the partitions had when what is in runs was frozen */
     struct diskwheel_kept frozen_kept; /* and when `frozen` was */
     struct buffer gone; /* struct diskwheel_run *: not in the view, perhaps in the state on disk */

@@ -5,6 +5,7 @@
  * that of the moment of the freeze: marks come from frozen stages alone, and cuts are kept as they
  * were then. If a flush fails before that, its stage stays frozen, and the next flush writes it
  * first; until then no state is written. */
+#include "store/wheel/diskwheel_choose.h"
 #include "store/wheel/diskwheel_store.h"
 #include "sys/clock.h"
 
@@ -14,38 +15,22 @@
 #include <stdlib.h>
 
 enum {
-    WORKER_CLASSES = 4,     /* by the distance of the end of a record's life */
-    WORKER_RUNS_MAX = 512,  /* runs that are not rewritten for their number */
-    WORKER_MERGED = 64,     /* runs rewritten at once */
-    WORKER_SPARSE = 4,      /* a run with less than this part of its records is rewritten */
-    WORKER_BYTES = 1 << 30, /* maximum of the runs rewritten at once */
-    WORKER_LOOK = 1024,     /* records between looks for a flush that is asked for */
+    WORKER_RUNS_MAX = 512,      /* runs that are not rewritten for their number */
+    WORKER_LOOK = 1024,         /* records between looks for a flush that is asked for */
+    WORKER_STALE = 3600 * 1000, /* milliseconds for which a run is not stale, at least */
 };
-
-/* Records that end before these distances are in one run: an hour, four days, a hundred days. */
-static const uint64_t worker_distances[WORKER_CLASSES - 1] = {
-    UINT64_C(3600) * 1000, UINT64_C(4) * 86400 * 1000, UINT64_C(100) * 86400 * 1000};
 
 /* ---- writing runs, one for each distance ---- */
 
 struct worker_writers {
     struct diskwheel_store *store;
     struct wall now;
-    struct diskwheel_writer *writers[WORKER_CLASSES];
-    uint64_t numbers[WORKER_CLASSES];
-    struct diskwheel_run *runs[WORKER_CLASSES]; /* when all are written */
+    struct diskwheel_writer *writers[DISKWHEEL_CLASSES];
+    uint64_t numbers[DISKWHEEL_CLASSES];
+    struct diskwheel_run *runs[DISKWHEEL_CLASSES]; /* when all are written */
+    uint64_t stale_at[DISKWHEEL_CLASSES];          /* of the runs */
     size_t run_count;
 };
-
-static unsigned worker_class_of(const struct worker_writers *writers, uint64_t ends_ms)
-{
-    unsigned class = 0;
-
-    while (class < WORKER_CLASSES - 1 && ends_ms > writers->now.ms &&
-           ends_ms - writers->now.ms > worker_distances[class])
-        class ++;
-    return class;
-}
 
 /* Returns when a record is probably over: a final one is kept for a while. */
 static uint64_t worker_end_of(const struct worker_writers *writers, enum diskwheel_table table,
@@ -69,12 +54,23 @@ static uint64_t worker_end_of(const struct worker_writers *writers, enum diskwhe
     return at > UINT64_MAX - kept ? UINT64_MAX : at + kept;
 }
 
+/* Returns when a record is to be looked at again if it is not over by then. What should have been
+ * over, like the name of a timer that was moved, is looked at when that is twice as long ago. */
+static uint64_t worker_stale_at(const struct worker_writers *writers, uint64_t ends_ms)
+{
+    const uint64_t retain = writers->store->options.retain_ms, now = writers->now.ms;
+    const uint64_t at = ends_ms > UINT64_MAX - retain ? UINT64_MAX : ends_ms + retain;
+
+    return at > now + WORKER_STALE ? at : now + WORKER_STALE + (now > at ? now - at : 0);
+}
+
 static enum error_code worker_add(struct worker_writers *writers, enum diskwheel_table table,
                                   struct record_key key, bool is_new, struct bytes value,
                                   struct error *ret_error)
 {
     struct diskwheel_store *store = writers->store;
-    const unsigned class = worker_class_of(writers, worker_end_of(writers, table, key, value));
+    const uint64_t ends_ms = worker_end_of(writers, table, key, value);
+    const unsigned class = diskwheel_choose_class(writers->now, ends_ms);
 
     if (!writers->writers[class]) {
         const enum error_code code = diskwheel_writer_open(
@@ -84,13 +80,16 @@ static enum error_code worker_add(struct worker_writers *writers, enum diskwheel
             return code;
         writers->numbers[class] = store->next_run++;
     }
+    const uint64_t stale_at = worker_stale_at(writers, ends_ms);
+    if (stale_at > writers->stale_at[class])
+        writers->stale_at[class] = stale_at;
     diskwheel_writer_add(writers->writers[class], table, key, is_new, value);
     return ERROR_NONE;
 }
 
 static void worker_drop(struct worker_writers *writers)
 {
-    for (unsigned i = 0; i < WORKER_CLASSES; i++)
+    for (unsigned i = 0; i < DISKWHEEL_CLASSES; i++)
         diskwheel_writer_drop(writers->writers[i]);
     for (size_t i = 0; i < writers->run_count; i++) {
         atomic_store(&writers->runs[i]->is_over, true);
@@ -104,7 +103,7 @@ static enum error_code worker_end(struct worker_writers *writers, struct error *
     struct diskwheel_store *store = writers->store;
     enum error_code code = ERROR_NONE;
 
-    for (unsigned i = 0; i < WORKER_CLASSES && !code; i++) {
+    for (unsigned i = 0; i < DISKWHEEL_CLASSES && !code; i++) {
         struct diskwheel_writer *writer = writers->writers[i];
 
         writers->writers[i] = NULL;
@@ -115,7 +114,8 @@ static enum error_code worker_end(struct worker_writers *writers, struct error *
             code = diskwheel_run_open(store->disk, store->folder, writers->numbers[i],
                                       store->partition_count, &writers->runs[writers->run_count],
                                       ret_error);
-        writers->run_count += !code;
+        if (!code)
+            writers->runs[writers->run_count++]->stale_at = writers->stale_at[i];
     }
     const int failed = code ? 0 : store->disk->sync_folder(store->disk, store->folder);
     return failed ? disk_failed(failed, "sync", store->folder, ret_error) : code;
@@ -246,51 +246,6 @@ static enum error_code worker_write_stage(struct worker_writers *writers,
 
 /* ---- installing ---- */
 
-/* Returns by how much `before` is above `begin`, at most `rows`. */
-static uint64_t worker_rows_behind(uint64_t before, uint64_t begin, uint64_t rows)
-{
-    const uint64_t count = before > begin ? before - begin : 0;
-
-    return count < rows ? count : rows;
-}
-
-/* Returns the number of rows that cuts ended, but for those that share a block with others. */
-static uint64_t worker_cut_rows(const struct diskwheel_run *run)
-{
-    const struct diskwheel_run_table *timers = &run->tables[DISKWHEEL_TIMERS];
-    uint64_t rows = 0, begin = 0;
-
-    for (size_t i = 0; i < run->slice_count; begin += run->slices[i++].rows) {
-        const struct diskwheel_run_slice *slice = &run->slices[i];
-        const uint64_t cut = atomic_load(&run->kept_cuts[slice->partition]);
-
-        if (cut == DISKWHEEL_CUT_ALL)
-            rows += slice->rows;
-        else if (cut > slice->at_min)
-            rows += worker_rows_behind(
-                diskwheel_run_rows_before(
-                    timers, record_row_key(slice->partition, (struct storage_position){{cut}, 0})),
-                begin, slice->rows);
-    }
-    return rows;
-}
-
-/* Returns the number of records that are needed, at most: a row may be counted as cut and as
- * marked. */
-static uint64_t worker_live(const struct diskwheel_run *run)
-{
-    uint64_t live = 0;
-
-    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
-        const struct diskwheel_run_table *table = &run->tables[i];
-        const uint64_t marked = atomic_load(&table->marked_count);
-        const uint64_t cut = i == DISKWHEEL_TIMERS ? worker_cut_rows(run) : 0;
-
-        live += table->record_count - (cut > marked ? cut : marked);
-    }
-    return live;
-}
-
 static bool worker_has(const struct diskwheel_view *view, const struct diskwheel_run *run)
 {
     for (size_t i = 0; view && i < view->count; i++)
@@ -322,7 +277,7 @@ static void worker_fill_view(const struct diskwheel_store *store, struct worker_
 
     for (size_t i = 0; i < view->count; i++)
         if (!worker_has(gone, view->runs[i]) &&
-            (worker_live(view->runs[i]) || worker_has(store->rewritten, view->runs[i])))
+            (diskwheel_choose_live(view->runs[i]) || worker_has(store->rewritten, view->runs[i])))
             next->runs[next->count++] = diskwheel_run_hold(view->runs[i]);
     for (size_t i = 0; i < writers->run_count; i++)
         next->runs[next->count++] = writers->runs[i];
@@ -491,38 +446,16 @@ static uint64_t worker_records(const struct diskwheel_run *run)
     return records;
 }
 
-static bool worker_is_sparse(const struct diskwheel_run *run)
+/* The caller holds the lock. NULL if there is nothing to rewrite. */
+static struct diskwheel_view *worker_choose(const struct diskwheel_store *store, struct wall now)
 {
-    return worker_live(run) < worker_records(run) / WORKER_SPARSE;
-}
+    const struct diskwheel_choice choice = {
+        .now = now,
+        .retain_ms = store->options.retain_ms,
+        .memory = store->options.memory_bytes,
+        .runs_max = store->options.runs_max ? store->options.runs_max : WORKER_RUNS_MAX};
 
-/* Chooses the runs to rewrite together: those that are sparse, or the smallest of too many. The
- * caller holds the lock. NULL if there are none. */
-static struct diskwheel_view *worker_choose(const struct diskwheel_store *store)
-{
-    const struct diskwheel_view *view = store->view;
-    const unsigned runs_max = store->options.runs_max ? store->options.runs_max : WORKER_RUNS_MAX;
-    const bool is_many = view->count > runs_max;
-    struct diskwheel_view *chosen = diskwheel_view_create(WORKER_MERGED);
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; chosen && i < view->count && chosen->count < WORKER_MERGED; i++) {
-        struct diskwheel_run *run = view->runs[i];
-        size_t smaller = 0;
-
-        for (size_t k = 0; is_many && k < view->count; k++)
-            smaller += view->runs[k]->bytes < run->bytes;
-        if ((!worker_is_sparse(run) && !(is_many && smaller < WORKER_MERGED)) ||
-            bytes + run->bytes > WORKER_BYTES || atomic_load(&run->damaged_blocks))
-            continue;
-        chosen->runs[chosen->count++] = diskwheel_run_hold(run);
-        bytes += run->bytes;
-    }
-    if (chosen && !chosen->count) {
-        diskwheel_view_release(chosen);
-        return NULL;
-    }
-    return chosen;
+    return diskwheel_choose(&choice, store->view);
 }
 
 /* Returns the size that the copies of the runs have, at most. */
@@ -533,7 +466,8 @@ static uint64_t worker_live_bytes(const struct diskwheel_view *view)
     for (size_t i = 0; i < view->count; i++) {
         const uint64_t records = worker_records(view->runs[i]);
 
-        bytes += records ? view->runs[i]->bytes / records * worker_live(view->runs[i]) : 0;
+        bytes +=
+            records ? view->runs[i]->bytes / records * diskwheel_choose_live(view->runs[i]) : 0;
     }
     return bytes;
 }
@@ -736,7 +670,7 @@ static enum error_code worker_rewrite_install(struct diskwheel_store *store,
 static bool worker_rewrite(struct diskwheel_store *store)
 {
     struct worker_writers writers = {.store = store, .now = wall_now()};
-    struct diskwheel_view *inputs = worker_choose(store);
+    struct diskwheel_view *inputs = worker_choose(store, writers.now);
     enum error_code code = ERROR_NONE;
     struct error error;
 
