@@ -21,7 +21,7 @@
 
 enum {
     DISKWHEEL_BLOCK_HEAD = 16,
-    DISKWHEEL_BLOCK_SIZE = 8 * 1024,        /* a block ends with the record that reaches it */
+    DISKWHEEL_BLOCK_SIZE = 4 * 1024,        /* a block ends with the record that reaches it */
     DISKWHEEL_BLOCK_MAX = 64 * 1024 * 1024, /* of a block with one large record */
     DISKWHEEL_BLOCK_RECORDS_MAX = 4096,
 };
