@@ -31,7 +31,7 @@ static uint32_t diskwheel_block_sum(struct diskwheel_block_place place, const ch
 {
     char where[16];
 
-    put_le(where, place.run, 8);
+    put_le(where, place.run_id, 8);
     put_le(where + 8, place.offset, 8);
     uint32_t sum = checksum_crc32c(0, where, sizeof(where));
     sum = checksum_crc32c(sum, head, BLOCK_SUM_AT);

@@ -2,14 +2,14 @@
  * diskwheel_block.h - the blocks of a run: records of one table in order of their keys.
  *
  * Block      size of the records 4, size as stored 4, number of records 2, table 1, 1 if they are
- *            compressed by LZ4, else 0; checksum of the run's number (8), the block's position in
- *            it (8), the 12 bytes and what is stored 4; what is stored
+ *            compressed by LZ4, else 0; checksum of the run's id (8), the block's position in it
+ *            (8), the 12 bytes and what is stored 4; what is stored
  * Record     upper half of its key, as the difference to the record before; its lower half, as the
  *            difference if the upper ones are equal; size of its value; value. The numbers are
  *            groups of seven bits (varint.h)
  *
  * Sizes are in bytes, numbers little-endian, checksums CRC-32C: a block that turns up at another
- * place is as damaged as one with a flipped bit.
+ * place, or from another run, is as damaged as one with a flipped bit.
  *
  * Errors     ERROR_CORRUPT: the bytes are not what an encoder makes.
  * Threads    No state: any.
@@ -28,7 +28,7 @@ enum {
 
 /* Where a block is: it is a part of the checksum. */
 struct diskwheel_block_place {
-    uint64_t run, offset;
+    uint64_t run_id, offset;
 };
 
 /* Collects the records of a block. All zero at first. */

@@ -12,7 +12,7 @@ static void block_fuzz_make_sum_fit(char *block, size_t size, struct diskwheel_b
 {
     char where[16];
 
-    put_le(where, place.run, 8);
+    put_le(where, place.run_id, 8);
     put_le(where + 8, place.offset, 8);
     uint32_t sum = checksum_crc32c(0, where, sizeof(where));
     sum = checksum_crc32c(sum, block, 12);

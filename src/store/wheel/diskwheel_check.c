@@ -214,8 +214,8 @@ static const char *diskwheel_check_read(struct diskwheel_checker *checker,
     if (got != at->size)
         return "the file ends within it";
     code = diskwheel_block_open((struct bytes){stored, got}, block->table,
-                                (struct diskwheel_block_place){run->number, at->offset},
-                                &block->raw, &records);
+                                (struct diskwheel_block_place){run->id, at->offset}, &block->raw,
+                                &records);
     if (code)
         return "its checksum or its head is wrong";
     if (records.left != block->records)

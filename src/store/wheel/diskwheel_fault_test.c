@@ -16,7 +16,7 @@ struct fault_case {
     struct storage *storage; /* NULL while it is not open */
 };
 
-static void fault_begin(struct fault_case *fault, struct testing_bodies *log, uint64_t seed)
+static void fault_start(struct fault_case *fault, struct testing_bodies *log, uint64_t seed)
 {
     *fault = (struct fault_case){.log = log, .memory = disk_memory_create(seed)};
     testing_disk_init(&fault->disk, &fault->memory->disk);
@@ -157,7 +157,7 @@ static void test_each_call_of_the_disk(void **state)
     while (was_reached) {
         struct fault_case fault;
 
-        fault_begin(&fault, log, seed);
+        fault_start(&fault, log, seed);
         fault.disk.fail_at = ++n;
         fault.disk.fail_with = random_below(&random, 2) ? EIO : ENOSPC;
         assert_true(fault_script(&fault));
@@ -179,7 +179,7 @@ static void test_each_allocation(void **state)
     for (struct scarce scarce = scarce_sweep("wheel"); scarce_next(&scarce);) {
         struct fault_case fault;
 
-        fault_begin(&fault, log, seed);
+        fault_start(&fault, log, seed);
         scarce_begin(&scarce);
         const bool is_well = fault_script(&fault);
         assert_true(scarce_end(&scarce) || is_well);

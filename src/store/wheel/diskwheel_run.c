@@ -140,15 +140,16 @@ static enum error_code diskwheel_run_load(struct diskwheel_run *run, struct erro
     code = diskwheel_run_read(run, foot_at, DISKWHEEL_RUN_FOOT, &foot, ret_error);
     if (!code && (memcmp(foot.data, DISKWHEEL_RUN_MAGIC, 8) != 0 ||
                   get_le(foot.data + 8, 4) != DISKWHEEL_RUN_VERSION ||
-                  get_le(foot.data + 16, 8) != run->number || get_le(foot.data + 24, 8) > foot_at ||
-                  get_le(foot.data + 36, 4) != checksum_crc32c(0, foot.data, 36)))
+                  get_le(foot.data + 16, 8) != run->number || get_le(foot.data + 32, 8) > foot_at ||
+                  get_le(foot.data + 44, 4) != checksum_crc32c(0, foot.data, 44)))
         code = error_set(ret_error, ERROR_CORRUPT, "the end of %s is damaged; restore a backup",
                          run->path);
     if (!code) {
-        const uint64_t index_at = get_le(foot.data + 24, 8);
+        const uint64_t index_at = get_le(foot.data + 32, 8);
 
+        run->id = get_le(foot.data + 24, 8);
         code = diskwheel_run_read(run, index_at, foot_at - index_at, &index, ret_error);
-        if (!code && (get_le(foot.data + 32, 4) != checksum_crc32c(0, index.data, index.size) ||
+        if (!code && (get_le(foot.data + 40, 4) != checksum_crc32c(0, index.data, index.size) ||
                       !diskwheel_run_read_index(run, buffer_bytes(&index), index_at)))
             code = error_set(ret_error, ERROR_CORRUPT,
                              "the index of %s is damaged; restore a backup", run->path);
@@ -381,7 +382,7 @@ static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *curs
     if (code)
         return code;
     code = diskwheel_block_open(buffer_bytes(&cursor->stored), cursor->table,
-                                (struct diskwheel_block_place){run->number, block->offset},
+                                (struct diskwheel_block_place){run->id, block->offset},
                                 &cursor->raw, &cursor->block);
     if (!code && cursor->block.left != end - block->ordinal)
         code = ERROR_CORRUPT;

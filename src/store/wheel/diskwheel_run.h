@@ -12,8 +12,9 @@
  *            greatest position, least and greatest serial of its new rows, 0 and 0 if it has none
  *            for each table: size of its filter in bytes, and the filter
  *            The numbers are groups of seven bits (varint.h)
- * Foot 40    `tickwrun` 8; version 4 (it is 1); zero 4; number of the run 8; position of the index
- *            8; checksum of the index 4; checksum of the other bytes of the foot 4
+ * Foot 48    `tickwrun` 8; version 4 (it is 1); zero 4; number of the run 8; its id, which is
+ *            random, 8; position of the index 8; checksum of the index 4; checksum of the other
+ *            bytes of the foot 4
  *
  * A filter is a Bloom filter (Bloom 1970) of 14 bits a record and 6 probes. In that of TIMERS are
  * only the rows that were not new when they were written: a new one is found by its serial, for
@@ -87,7 +88,7 @@ struct diskwheel_run_slice {
 
 struct diskwheel_run {
     const struct disk_calls *disk;
-    uint64_t number, bytes;
+    uint64_t number, id, bytes; /* the id differs from that of any other run of any folder */
     int file;
     struct diskwheel_run_table tables[DISKWHEEL_TABLES];
     struct diskwheel_run_slice *slices;

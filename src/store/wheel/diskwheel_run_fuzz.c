@@ -78,10 +78,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buffer_append(&file, zeros, 8 * (size_t)data[0]);
     put_le(foot + 8, DISKWHEEL_RUN_VERSION, 4);
     put_le(foot + 16, RUN, 8);
-    put_le(foot + 24, file.size, 8);
+    put_le(foot + 32, file.size, 8);
     buffer_append(&file, data + 1, size - 1);
-    put_le(foot + 32, checksum_crc32c(0, data + 1, size - 1), 4);
-    put_le(foot + 36, checksum_crc32c(0, foot, 36), 4);
+    put_le(foot + 40, checksum_crc32c(0, data + 1, size - 1), 4);
+    put_le(foot + 44, checksum_crc32c(0, foot, 44), 4);
     buffer_append(&file, foot, sizeof(foot));
     assert(!buffer_failed(&file));
     if (!diskwheel_run_open(&disk, "/d", RUN, PARTITIONS, &run, NULL)) {

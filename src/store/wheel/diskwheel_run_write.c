@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "store/varint.h"
 #include "store/wheel/diskwheel_run_private.h"
+#include "sys/entropy.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -21,7 +22,8 @@ struct diskwheel_writer_table {
 
 struct diskwheel_writer {
     const struct disk_calls *disk;
-    uint64_t number, written; /* bytes in the file */
+    uint64_t number, id;
+    uint64_t written; /* bytes in the file */
     int file;
     enum diskwheel_table table;
     struct diskwheel_block_builder builder;
@@ -52,10 +54,14 @@ enum error_code diskwheel_writer_open(const struct disk_calls *disk, const char 
     snprintf(writer->path, size, "%s/%s", folder, name);
     writer->disk = disk;
     writer->number = number;
+    enum error_code code = entropy_u64(&writer->id);
+    if (code) {
+        free(writer);
+        return error_set(ret_error, code, "an id of a run");
+    }
     const int failed = disk->open(disk, writer->path, DISK_MAKE, &writer->file);
     if (failed) {
-        const enum error_code code = disk_failed(failed, "make", writer->path, ret_error);
-
+        code = disk_failed(failed, "make", writer->path, ret_error);
         free(writer);
         return code;
     }
@@ -92,7 +98,7 @@ uint64_t diskwheel_writer_bytes(const struct diskwheel_writer *writer)
 static void diskwheel_writer_end_block(struct diskwheel_writer *writer)
 {
     struct diskwheel_writer_table *table = &writer->tables[writer->table];
-    const struct diskwheel_block_place place = {writer->number, diskwheel_writer_bytes(writer)};
+    const struct diskwheel_block_place place = {writer->id, diskwheel_writer_bytes(writer)};
     const struct record_key first = writer->builder.first;
     const unsigned count = writer->builder.count;
 
@@ -225,9 +231,10 @@ static void diskwheel_writer_put_foot(struct diskwheel_writer *writer)
     buffer_append_bytes(&writer->out, buffer_bytes(&index));
     put_le(foot + 8, DISKWHEEL_RUN_VERSION, 4);
     put_le(foot + 16, writer->number, 8);
-    put_le(foot + 24, index_at, 8);
-    put_le(foot + 32, checksum_crc32c(0, index.data, index.size), 4);
-    put_le(foot + 36, checksum_crc32c(0, foot, 36), 4);
+    put_le(foot + 24, writer->id, 8);
+    put_le(foot + 32, index_at, 8);
+    put_le(foot + 40, checksum_crc32c(0, index.data, index.size), 4);
+    put_le(foot + 44, checksum_crc32c(0, foot, 44), 4);
     buffer_append(&writer->out, foot, sizeof(foot));
     buffer_deinit(&index);
 }

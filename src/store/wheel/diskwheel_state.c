@@ -9,9 +9,9 @@
  * Partition  size of its place 1, place, 0 bytes if nothing was applied; greatest serial 8; number
  *            of records 4; for each the size of its key 1, key, size of its value 4, value: meta,
  *            notes and tenants' counts, as record.h has them
- * Run        number 8; number of cuts 2; for each its partition 2 and position 8; for each table
- *            size of its marks as stored 4, size 4, marks. They are compressed by LZ4 if the sizes
- *            differ; none are stored if no record is marked
+ * Run        number 8; id 8; number of cuts 2; for each its partition 2 and position 8; for each
+ *            table size of its marks as stored 4, size 4, marks. They are compressed by LZ4 if the
+ *            sizes differ; none are stored if no record is marked
  */
 #include "base/checksum.h"
 #include "store/wheel/diskwheel_store.h"
@@ -176,6 +176,7 @@ static void diskwheel_state_put_run(const struct diskwheel_run *run, struct buff
     uint64_t cuts = 0;
 
     buffer_append_le(to, run->number, 8);
+    buffer_append_le(to, run->id, 8);
     const size_t count_at = to->size;
     buffer_append_le(to, 0, 2);
     for (uint16_t i = 0; i < run->partition_count; i++) {
@@ -358,16 +359,22 @@ static enum error_code diskwheel_state_read_run(struct diskwheel_store *store, s
                                                 struct diskwheel_run **ret_run,
                                                 struct error *ret_error)
 {
-    uint64_t number, cuts, partition, at;
+    uint64_t number, id, cuts, partition, at;
     struct diskwheel_run *run;
 
     if (!diskwheel_state_take_number(text, 8, &number) ||
-        !diskwheel_state_take_number(text, 2, &cuts))
+        !diskwheel_state_take_number(text, 8, &id) || !diskwheel_state_take_number(text, 2, &cuts))
         return diskwheel_state_damaged(store, ret_error);
     const enum error_code code = diskwheel_run_open(store->disk, store->folder, number,
                                                     store->partition_count, &run, ret_error);
     if (code)
         return code;
+    if (run->id != id) {
+        error_set(ret_error, ERROR_CORRUPT, "%s is not the file of this folder; restore a backup",
+                  run->path);
+        diskwheel_run_release(run);
+        return ERROR_CORRUPT;
+    }
     bool is_read = number < store->next_run;
     for (; is_read && cuts > 0; cuts--) {
         is_read = diskwheel_state_take_number(text, 2, &partition) &&
@@ -451,7 +458,7 @@ static enum error_code diskwheel_state_decode(struct diskwheel_store *store, str
 
     if (code)
         return code;
-    bool is_read = diskwheel_state_take(&text, parts_size, &parts) && runs <= text.size / 34;
+    bool is_read = diskwheel_state_take(&text, parts_size, &parts) && runs <= text.size / 42;
     for (uint16_t i = 0; is_read && i < store->partition_count; i++)
         is_read = diskwheel_state_read_part(store, i, &parts);
     if (!is_read || parts.size)
@@ -470,9 +477,11 @@ static enum error_code diskwheel_state_decode(struct diskwheel_store *store, str
     return code ? code : diskwheel_state_index(store, ret_error);
 }
 
-/* Runs that the state does not name are left over from a flush that did not end. */
+/* Runs that the state does not name are left over from a flush that did not end. Each folder gets
+ * its state before its first run. */
 struct diskwheel_leftovers {
     const struct diskwheel_store *store;
+    bool has_runs;
     struct buffer names; /* each with its zero */
 };
 
@@ -488,17 +497,24 @@ static bool diskwheel_state_look_at(void *context, const struct files_entry *ent
         diskwheel_run_name(view->runs[i]->number, name);
         is_known = strcmp(name, entry->name) == 0;
     }
+    leftovers->has_runs = leftovers->has_runs || strncmp(entry->name, "run-", 4) == 0;
     if (!is_known)
         buffer_append(&leftovers->names, entry->name, strlen(entry->name) + 1);
     return true;
 }
 
-static enum error_code diskwheel_state_sweep(struct diskwheel_store *store, struct error *ret_error)
+static enum error_code diskwheel_state_sweep(struct diskwheel_store *store, bool has_state,
+                                             struct error *ret_error)
 {
     struct diskwheel_leftovers leftovers = {.store = store};
 
     enum error_code code = store->disk->list(store->disk, store->folder, diskwheel_state_look_at,
                                              &leftovers, ret_error);
+    if (!code && !has_state && leftovers.has_runs)
+        code = error_set(ret_error, ERROR_CORRUPT, "%s has runs, but no state; restore a backup",
+                         store->folder);
+    if (!code && buffer_failed(&leftovers.names))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "state");
     for (size_t at = 0; !code && at < leftovers.names.size;
          at += strlen(leftovers.names.data + at) + 1) {
         char *path = diskwheel_state_path(store, leftovers.names.data + at);
@@ -558,7 +574,7 @@ enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error
     buffer_deinit(&state);
     free(path);
     if (!code && !store->is_reader)
-        code = diskwheel_state_sweep(store, ret_error);
+        code = diskwheel_state_sweep(store, is_there, ret_error);
     if (!code && !diskwheel_state_keep(store, &store->kept))
         code = error_set(ret_error, ERROR_NO_MEMORY, "state");
     return code;

@@ -144,8 +144,8 @@ enum error_code diskwheel_state_write(struct diskwheel_store *store,
 void diskwheel_state_encode(const struct diskwheel_store *store, const struct diskwheel_kept *kept,
                             const struct diskwheel_view *view, struct buffer *to);
 
-/* Reads the state and opens its runs; a folder without one is new. Removes other runs, unless the
- * store is a reader. */
+/* Reads the state and opens its runs. A folder without one and without runs is new, and gets one.
+ * Removes other runs, unless the store is a reader. */
 enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error *ret_error);
 
 /* Reads the number of partitions. ERROR_CORRUPT if there is no state. */
