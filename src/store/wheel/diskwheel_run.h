@@ -100,6 +100,7 @@ struct diskwheel_run {
     uint16_t partition_count;
     _Atomic uint64_t damaged_blocks, damaged_records; /* as far as they were read */
     _Atomic uint64_t aside_blocks; /* number of damaged blocks that were kept for the operator */
+    bool is_copied;                /* it is being rewritten; guarded by the store */
     /* time from which all of its records are probably forgotten, in ms since 1970; 0 if unknown.
      * Set before others see the run */
     uint64_t stale_at;

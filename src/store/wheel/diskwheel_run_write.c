@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RUN_WRITE_SIZE = 1 << 20 };
+enum {
+    RUN_WRITE_SIZE = 1 << 20,
+    RUN_SYNC_SIZE = 16 << 20, /* so that a sync of a large run is short */
+};
 
 /* What the index will say of a table. */
 struct diskwheel_writer_table {
@@ -23,7 +26,7 @@ struct diskwheel_writer_table {
 struct diskwheel_writer {
     const struct disk_calls *disk;
     uint64_t number, id;
-    uint64_t written; /* bytes in the file */
+    uint64_t written, synced; /* bytes in the file */
     int file;
     enum diskwheel_table table;
     struct diskwheel_block_builder builder;
@@ -75,6 +78,14 @@ static void diskwheel_writer_fail(struct diskwheel_writer *writer, enum error_co
         writer->code = error_set(&writer->error, code, "%s", writer->path);
 }
 
+static void diskwheel_writer_sync(struct diskwheel_writer *writer)
+{
+    const int failed = writer->code ? 0 : writer->disk->sync(writer->disk, writer->file);
+
+    if (failed)
+        writer->code = disk_failed(failed, "sync", writer->path, &writer->error);
+}
+
 static void diskwheel_writer_flush(struct diskwheel_writer *writer)
 {
     if (buffer_failed(&writer->out))
@@ -88,6 +99,10 @@ static void diskwheel_writer_flush(struct diskwheel_writer *writer)
     }
     writer->written += writer->out.size;
     buffer_clear(&writer->out);
+    if (writer->written - writer->synced < RUN_SYNC_SIZE)
+        return;
+    writer->synced = writer->written;
+    diskwheel_writer_sync(writer);
 }
 
 uint64_t diskwheel_writer_bytes(const struct diskwheel_writer *writer)
@@ -257,12 +272,7 @@ enum error_code diskwheel_writer_end(struct diskwheel_writer *writer, struct err
     diskwheel_writer_end_block(writer);
     diskwheel_writer_put_foot(writer);
     diskwheel_writer_flush(writer);
-    if (!writer->code) {
-        const int failed = writer->disk->sync(writer->disk, writer->file);
-
-        if (failed)
-            writer->code = disk_failed(failed, "sync", writer->path, &writer->error);
-    }
+    diskwheel_writer_sync(writer);
     const enum error_code code = writer->code;
     if (code) {
         error_set(ret_error, code, "%s", writer->error.text);

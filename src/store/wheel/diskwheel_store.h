@@ -105,6 +105,7 @@ struct diskwheel_store {
     struct buffer gone; /* struct diskwheel_run *: not in the view, perhaps in the state on disk */
     struct buffer late; /* struct diskwheel_key of records that ended after they were copied */
     const struct diskwheel_view *rewritten; /* runs that are being copied; NULL if none are */
+    size_t frozen_count, frozen_done; /* changes of the frozen stage; of those, written ones */
 };
 
 /* A record of a table. */
@@ -211,8 +212,9 @@ enum error_code diskwheel_worker_start(struct diskwheel_store *store, struct err
 /* Writes what is in memory, and waits for it. */
 enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error);
 
-/* Asks for a flush if there is much in memory, and waits while there is too much. The caller holds
- * the lock. Fails if the last flush did. */
+/* Asks for a flush if half of the memory is used. Waits for what is being written if more than that
+ * was added since its begin, in proportion: a short time in each call, not a long one in the last.
+ * The caller holds the lock. Fails if the memory is full and the last flush failed. */
 enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error);
 
 void diskwheel_worker_stop(struct diskwheel_store *store);

@@ -15,8 +15,10 @@
 #include <stdlib.h>
 
 enum {
-    WORKER_RUNS_MAX = 512,      /* runs that are not rewritten for their number */
-    WORKER_LOOK = 1024,         /* records between looks for a flush that is asked for */
+    WORKER_PARTS = 4,      /* parts of the memory beside a frozen stage; see worker_room */
+    WORKER_FULL = 3,       /* multiple of the memory up to which changes are kept if flushes fail */
+    WORKER_RUNS_MAX = 512, /* runs that are not rewritten for their number */
+    WORKER_LOOK = 1024,    /* records between looks for a flush that is asked for */
     WORKER_STALE = 3600 * 1000, /* milliseconds for which a run is not stale, at least */
 };
 
@@ -45,10 +47,11 @@ static uint64_t worker_end_of(const struct worker_writers *writers, enum diskwhe
         at = key.high & RECORD_AT_MAX;
         kept = record_row_is_over(value) ? retain : 0;
     } else if (table == DISKWHEEL_MOVED && !record_pointer_decode(key, value, &pointer, NULL)) {
-        at = pointer.at.ms;
+        at = pointer.ended.ms && pointer.at.ms < STORAGE_DEAD_FROM.ms ? pointer.ended.ms
+                                                                      : pointer.at.ms;
         kept = pointer.ended.ms ? retain : 0;
     } else if (table == DISKWHEEL_NAMES && !record_name_decode(key, value, &name, NULL)) {
-        at = name.id.first.ms;
+        at = name.ended.ms ? name.ended.ms : name.id.first.ms;
         kept = name.ended.ms ? retain : 0;
     }
     return at > UINT64_MAX - kept ? UINT64_MAX : at + kept;
@@ -220,12 +223,22 @@ static enum error_code worker_write_change(struct worker_writers *writers,
     return worker_add(writers, search->table, key, entry->is_new, value, ret_error);
 }
 
+/* Lets those go on who wait for a part of the frozen stage. */
+static void worker_tell(struct diskwheel_store *store, size_t done)
+{
+    pthread_mutex_lock(&store->lock);
+    store->frozen_done = done;
+    pthread_cond_broadcast(&store->done);
+    pthread_mutex_unlock(&store->lock);
+}
+
 static enum error_code worker_write_stage(struct worker_writers *writers,
                                           struct worker_search *search,
                                           struct diskwheel_stage *stage, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
     struct buffer touched;
+    size_t done = 0;
 
     buffer_init(&touched);
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES && !code; table++) {
@@ -235,12 +248,16 @@ static enum error_code worker_write_stage(struct worker_writers *writers,
         struct record_key key;
 
         search->table = table;
-        while (!code && diskwheel_walk_next(&walk, &key, &entry))
+        while (!code && diskwheel_walk_next(&walk, &key, &entry)) {
             code = worker_write_change(writers, search, key, entry, &touched, ret_error);
+            if (++done % WORKER_LOOK == 0)
+                worker_tell(writers->store, done);
+        }
     }
     buffer_deinit(&touched);
     if (!code && buffer_failed(&search->marks))
         code = error_set(ret_error, ERROR_NO_MEMORY, "flush");
+    worker_tell(writers->store, done);
     return code ? code : worker_end(writers, ret_error);
 }
 
@@ -277,7 +294,7 @@ static void worker_fill_view(const struct diskwheel_store *store, struct worker_
 
     for (size_t i = 0; i < view->count; i++)
         if (!worker_has(gone, view->runs[i]) &&
-            (diskwheel_choose_live(view->runs[i]) || worker_has(store->rewritten, view->runs[i])))
+            (diskwheel_choose_live(view->runs[i]) || view->runs[i]->is_copied))
             next->runs[next->count++] = diskwheel_run_hold(view->runs[i]);
     for (size_t i = 0; i < writers->run_count; i++)
         next->runs[next->count++] = writers->runs[i];
@@ -357,6 +374,9 @@ static enum error_code worker_freeze(struct diskwheel_store *store, struct error
             atomic_store(&store->view->runs[i]->kept_cuts[k],
                          atomic_load(&store->view->runs[i]->cuts[k]));
     store->frozen = store->active;
+    store->frozen_count = 0;
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++)
+        store->frozen_count += store->frozen->layer.trees[i].count;
     store->active = active;
     store->has_changed = false;
     return ERROR_NONE;
@@ -370,7 +390,7 @@ static void worker_set_marks(struct diskwheel_store *store, const struct worker_
     store->marked++;
     for (size_t i = 0; i < search->marks.size / sizeof(*marks); i++) {
         diskwheel_run_mark(marks[i].run, marks[i].record.table, marks[i].ordinal);
-        if (worker_has(store->rewritten, marks[i].run))
+        if (marks[i].run->is_copied)
             buffer_append(&store->late, &marks[i].record, sizeof(marks[i].record));
     }
 }
@@ -397,7 +417,9 @@ static enum error_code worker_flush_install(struct diskwheel_store *store,
     store->frozen = NULL;
     store->unsaved += frozen->layer.held;
     const enum error_code code = worker_install(store, next, ret_error);
+    pthread_mutex_unlock(&store->lock);
     diskwheel_stage_release(frozen);
+    pthread_mutex_lock(&store->lock);
     return code;
 }
 
@@ -409,6 +431,7 @@ static enum error_code worker_write_frozen(struct diskwheel_store *store, struct
     struct diskwheel_stage *frozen = store->frozen;
     struct worker_search search;
 
+    store->frozen_done = 0;
     pthread_mutex_unlock(&store->lock);
     enum error_code code = worker_search_init(&search, view)
                                ? worker_write_stage(&writers, &search, frozen, ret_error)
@@ -524,28 +547,40 @@ static enum error_code worker_copy_table(struct worker_writers *writers, enum di
     return code == ERROR_NOT_FOUND ? ERROR_NONE : code;
 }
 
-/* True if all inputs have the same cuts of the partition: then those are the cuts of the copies. */
+/* True if the cut of the input can as well be `cut`: no row of it is between them. */
+static bool worker_carry_is_equal(const struct diskwheel_run *run, uint16_t partition, uint64_t own,
+                                  uint64_t cut)
+{
+    const struct diskwheel_run_slice *slice = diskwheel_run_find_slice(run, partition);
+
+    return own == cut ||
+           (cut != DISKWHEEL_CUT_ALL && own < cut && (!slice || slice->at_min >= cut));
+}
+
+/* True if all inputs can have the same cuts of the partition: then those are the cuts of the
+ * copies. */
 static bool worker_carry_equal_cuts(const struct worker_writers *writers, uint16_t partition)
 {
     const struct diskwheel_view *inputs = writers->store->rewritten;
-    const struct diskwheel_run *first = NULL;
+    uint64_t cut = 0, kept = 0;
 
+    for (size_t i = 0; i < inputs->count; i++) {
+        const uint64_t own = atomic_load(&inputs->runs[i]->cuts[partition]);
+        const uint64_t own_kept = atomic_load(&inputs->runs[i]->kept_cuts[partition]);
+
+        cut = own > cut ? own : cut;
+        kept = own_kept > kept ? own_kept : kept;
+    }
     for (size_t i = 0; i < inputs->count; i++) {
         const struct diskwheel_run *run = inputs->runs[i];
 
-        if (!diskwheel_run_find_slice(run, partition) &&
-            !run->tables[DISKWHEEL_MOVED].record_count &&
-            !run->tables[DISKWHEEL_NAMES].record_count)
-            continue;
-        first = first ? first : run;
-        if (atomic_load(&run->cuts[partition]) != atomic_load(&first->cuts[partition]) ||
-            atomic_load(&run->kept_cuts[partition]) != atomic_load(&first->kept_cuts[partition]))
+        if (!worker_carry_is_equal(run, partition, atomic_load(&run->cuts[partition]), cut) ||
+            !worker_carry_is_equal(run, partition, atomic_load(&run->kept_cuts[partition]), kept))
             return false;
     }
-    for (size_t i = 0; first && i < writers->run_count; i++) {
-        atomic_store(&writers->runs[i]->cuts[partition], atomic_load(&first->cuts[partition]));
-        atomic_store(&writers->runs[i]->kept_cuts[partition],
-                     atomic_load(&first->kept_cuts[partition]));
+    for (size_t i = 0; i < writers->run_count; i++) {
+        atomic_store(&writers->runs[i]->cuts[partition], cut);
+        atomic_store(&writers->runs[i]->kept_cuts[partition], kept);
     }
     return true;
 }
@@ -625,17 +660,53 @@ static enum error_code worker_carry_cuts(struct worker_writers *writers,
     return code;
 }
 
-/* The caller holds the lock. */
-static enum error_code worker_rewrite_install(struct diskwheel_store *store,
-                                              struct worker_writers *writers, const uint64_t *began,
-                                              struct error *ret_error)
+/* Ends the copies of what ended since the copying began. Only this thread adds to those. */
+static enum error_code worker_carry_late(struct diskwheel_store *store,
+                                         struct worker_search *copies, struct error *ret_error)
 {
     const struct diskwheel_key *late = (const void *)store->late.data;
-    struct worker_search search;
+    const size_t count = store->late.size / sizeof(*late);
+    enum error_code code = ERROR_NONE;
     struct bytes value;
+
+    if (buffer_failed(&store->late))
+        return error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    for (size_t i = 0; i < count && !code; i++) {
+        copies->table = late[i].table;
+        code = worker_search_old(copies, late[i].key, &value, ret_error);
+    }
+    return code;
+}
+
+/* The caller holds the lock. */
+static enum error_code worker_rewrite_install(struct diskwheel_store *store,
+                                              struct worker_writers *writers,
+                                              struct worker_search *copies, const uint64_t *began,
+                                              struct error *ret_error)
+{
+    enum error_code code = worker_carry_cuts(writers, copies, began, ret_error);
+    struct diskwheel_view *next = code ? NULL : worker_make_view(store, writers);
+
+    if (!code && (!next || buffer_failed(&copies->marks)))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    if (code) {
+        diskwheel_view_release(next);
+        return code;
+    }
+    worker_set_marks(store, copies);
+    worker_fill_view(store, writers, store->rewritten, next);
+    return worker_install(store, next, ret_error);
+}
+
+/* Makes the copies a part of the store in place of what was copied. */
+static enum error_code worker_rewrite_end(struct diskwheel_store *store,
+                                          struct worker_writers *writers, const uint64_t *began,
+                                          struct error *ret_error)
+{
+    struct diskwheel_view *outputs = diskwheel_view_create(writers->run_count);
+    struct worker_search copies = {.view = outputs};
     enum error_code code = ERROR_NONE;
 
-    struct diskwheel_view *outputs = diskwheel_view_create(writers->run_count);
     for (size_t i = 0; outputs && i < writers->run_count; i++)
         outputs->runs[outputs->count++] = diskwheel_run_hold(writers->runs[i]);
     if (!outputs || !diskwheel_view_reserve(outputs, store->partition_count, outputs->runs,
@@ -644,25 +715,25 @@ static enum error_code worker_rewrite_install(struct diskwheel_store *store,
         return error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
     }
     diskwheel_view_index(outputs);
-    if (!worker_search_init(&search, outputs) || buffer_failed(&store->late))
-        code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
-    for (size_t i = 0; i < store->late.size / sizeof(*late) && !code; i++) {
-        search.table = late[i].table;
-        code = worker_search_old(&search, late[i].key, &value, ret_error);
-    }
+    code = worker_search_init(&copies, outputs)
+               ? worker_carry_late(store, &copies, ret_error)
+               : error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
+    pthread_mutex_lock(&store->lock);
     if (!code)
-        code = worker_carry_cuts(writers, &search, began, ret_error);
-    struct diskwheel_view *next = code ? NULL : worker_make_view(store, writers);
-    if (!code && !next)
-        code = error_set(ret_error, ERROR_NO_MEMORY, "rewriting");
-    if (!code) {
-        worker_set_marks(store, &search);
-        worker_fill_view(store, writers, store->rewritten, next);
-        code = worker_install(store, next, ret_error);
-    }
-    worker_search_deinit(&search);
+        code = worker_rewrite_install(store, writers, &copies, began, ret_error);
+    pthread_mutex_unlock(&store->lock);
+    worker_search_deinit(&copies);
     diskwheel_view_release(outputs);
     return code;
+}
+
+/* The caller holds the lock. */
+static void worker_set_rewritten(struct diskwheel_store *store, struct diskwheel_view *inputs,
+                                 bool is_copied)
+{
+    for (size_t i = 0; i < inputs->count; i++)
+        inputs->runs[i]->is_copied = is_copied;
+    store->rewritten = is_copied ? inputs : NULL;
 }
 
 /* Rewrites some runs. Returns false if there is nothing to do, or it failed: then the runs stay.
@@ -689,20 +760,22 @@ static bool worker_rewrite(struct diskwheel_store *store)
     for (size_t i = 0; i < inputs->count; i++)
         for (uint16_t k = 0; k < store->partition_count; k++)
             began[i * store->partition_count + k] = atomic_load(&inputs->runs[i]->kept_cuts[k]);
-    store->rewritten = inputs;
+    worker_set_rewritten(store, inputs, true);
     buffer_clear(&store->late);
     pthread_mutex_unlock(&store->lock);
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES && !code; table++)
         code = worker_copy_table(&writers, table, &error);
     if (!code)
         code = worker_end(&writers, &error);
-    pthread_mutex_lock(&store->lock);
     if (!code)
-        code = worker_rewrite_install(store, &writers, began, &error);
+        code = worker_rewrite_end(store, &writers, began, &error);
+    pthread_mutex_lock(&store->lock);
+    worker_set_rewritten(store, inputs, false);
+    pthread_mutex_unlock(&store->lock);
     worker_drop(&writers);
     free(began);
-    store->rewritten = NULL;
-    diskwheel_view_release(inputs);
+    diskwheel_view_release(inputs); /* which may remove files */
+    pthread_mutex_lock(&store->lock);
     return !code;
 }
 
@@ -808,23 +881,45 @@ static uint64_t worker_held(const struct diskwheel_store *store)
            store->unsaved;
 }
 
+/* Returns how much the active stage may have, so that both together keep within the memory. Beside
+ * a frozen stage it may have a quarter of what is left, two more by how much of that is written,
+ * and the last one while files are synced. */
+static uint64_t worker_room(const struct diskwheel_store *store)
+{
+    const uint64_t most = store->options.memory_bytes, part = most / WORKER_PARTS;
+    const size_t count = store->frozen_count, done = store->frozen_done;
+
+    if (!store->frozen)
+        return most;
+    const uint64_t frozen = store->frozen->layer.held;
+    const uint64_t left = frozen < most - part ? most - frozen : part;
+    if (done >= count)
+        return left;
+    return left / WORKER_PARTS +
+           (uint64_t)((double)left * 2 / WORKER_PARTS * (double)done / (double)count);
+}
+
 enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error)
 {
-    const uint64_t most = store->options.memory_bytes;
+    const uint64_t most = store->options.memory_bytes, full = WORKER_FULL * most;
     const struct diskwheel_stage *first = store->frozen ? store->frozen : store->active;
 
     if (store->is_reader)
         return ERROR_NONE;
     const enum error_code code = diskwheel_disk_check_now_and_then(store, ret_error);
-    if (code || (store->active->layer.held < most && worker_held(store) < 3 * most))
+    if (code)
         return code;
     /* while the disk is full, a flush without a chance is not tried again and again */
-    if (store->wanted == store->flushed && (store->flush_code != ERROR_DISK_FULL ||
-                                            diskwheel_disk_has_room(store, first->layer.held / 2)))
+    if ((store->active->layer.held >= most / 2 || worker_held(store) >= full) &&
+        store->wanted == store->flushed &&
+        (store->flush_code != ERROR_DISK_FULL ||
+         diskwheel_disk_has_room(store, first->layer.held / 2)))
         worker_ask(store);
-    while (worker_held(store) >= 3 * most && store->wanted != store->flushed)
+    while (store->wanted != store->flushed &&
+           (worker_held(store) >= full ||
+            (!store->flush_code && store->active->layer.held >= worker_room(store))))
         pthread_cond_wait(&store->done, &store->lock);
-    if (worker_held(store) < 3 * most || !store->flush_code)
+    if (worker_held(store) < full || !store->flush_code)
         return ERROR_NONE;
     return error_set(ret_error, store->flush_code, "%s", store->flush_error.text);
 }
