@@ -1,7 +1,7 @@
 /* Goal: whatever the disk does, a store that is opened again and applies its log from the places
  * that it has is what the log says. Method: random commits (storage_model.h) on a disk in memory
- * that loses power at any call, tears what was not synced, and fails calls; some commits and reads
- * come while the worker writes. */
+ * that loses power at any call, tears what was not synced, and fails calls; some commits, reads and
+ * clears come while the worker writes, and flushes are asked for. */
 #include "store/wheel/diskwheel_testing.h"
 
 enum { CRASH_COMMITS = 12, CRASH_ROUNDS = 60, CRASH_MEANWHILE = 8 };
@@ -12,8 +12,9 @@ struct crash {
     struct storage *storage;
     struct testing_bodies *log;
     struct random random;
-    uint64_t flushed, failed; /* flushes that succeeded, and that did not */
-    uint64_t meanwhile;       /* commits while the worker wrote */
+    uint64_t flushed, failed;           /* flushes that succeeded, and that did not */
+    uint64_t meanwhile;                 /* commits while the worker wrote */
+    bool was_cleared[MODEL_PARTITIONS]; /* perhaps not on disk: a crash may take it back */
 };
 
 /* Commits, and the store follows. */
@@ -26,7 +27,15 @@ static void crash_commit(struct crash *crash)
         assert_int_equal(testing_bodies_apply(crash->log, i, crash->storage), ERROR_NONE);
 }
 
-/* The worker is about to write: commits, and looks. */
+static void crash_clear(struct crash *crash, uint16_t partition)
+{
+    assert_int_equal(storage_partition_clear(crash->storage, partition,
+                                             &(struct storage_place){.next = 0}, NULL),
+                     ERROR_NONE);
+    crash->was_cleared[partition] = true;
+}
+
+/* The worker is about to write: commits, clears, looks, and asks for a flush. */
 static void crash_meanwhile(void *context)
 {
     struct crash *crash = context;
@@ -36,8 +45,19 @@ static void crash_meanwhile(void *context)
         return;
     crash_commit(crash);
     crash->meanwhile++;
+    if (random_below(&crash->random, 16) == 0) {
+        crash_clear(crash, (uint16_t)random_below(&crash->random, MODEL_PARTITIONS));
+        assert_int_equal(testing_bodies_follow(crash->log, crash->storage), ERROR_NONE);
+    }
     if (random_below(&crash->random, 4) == 0)
         model_assert_equal(crash->log->model, crash->storage, &crash->random);
+    if (random_below(&crash->random, 4) == 0) {
+        struct diskwheel_store *store = diskwheel_store_of(crash->storage);
+
+        pthread_mutex_lock(&store->lock);
+        diskwheel_worker_ask(store);
+        pthread_mutex_unlock(&store->lock);
+    }
 }
 
 /* Commits and flushes; calls of the disk fail, or its power does. */
@@ -88,6 +108,11 @@ static void crash_end(struct crash *crash)
     for (uint16_t p = 0; p < MODEL_PARTITIONS; p++) {
         struct storage_place place;
 
+        if (crash->was_cleared[p]) {
+            crash_clear(crash, p);
+            crash->was_cleared[p] = false;
+            continue;
+        }
         assert_int_equal(storage_load_place(crash->storage, p, &place, NULL), ERROR_NONE);
         assert_true(place.next >= kept[p]); /* what was said to be durable is */
     }

@@ -224,11 +224,84 @@ static void test_each_byte_changed(void **state)
     free(fixture);
 }
 
+enum { MOVED_BLOCKS_RECORDS = 200, MOVED_BLOCKS_VALUE = 256 };
+
+/* Each value is random, so no block is compressed, and blocks of one size begin with equal keys in
+ * every such run. */
+static void run_write_random(struct disk_memory *memory, const char *folder, struct random *random)
+{
+    struct diskwheel_writer *writer;
+    char value[MOVED_BLOCKS_VALUE];
+
+    assert_int_equal(diskwheel_writer_open(&memory->disk, folder, RUN, &writer, NULL), ERROR_NONE);
+    for (uint64_t i = 0; i < MOVED_BLOCKS_RECORDS; i++) {
+        for (size_t k = 0; k < sizeof(value); k++)
+            value[k] = (char)random_next(random);
+        diskwheel_writer_add(writer, DISKWHEEL_MOVED, (struct record_key){1, 1 + i}, true,
+                             (struct bytes){value, sizeof(value)});
+    }
+    assert_int_equal(diskwheel_writer_end(writer, NULL), ERROR_NONE);
+}
+
+static void run_copy_block(struct disk_memory *to, uint64_t at, struct disk_memory *from,
+                           uint64_t from_at, uint32_t size)
+{
+    char name[DISKWHEEL_RUN_NAME_SIZE];
+
+    diskwheel_run_name(RUN, name);
+    for (uint64_t i = 0; i < size; i++)
+        *disk_memory_byte(to, name, at + i) = *disk_memory_byte(from, name, from_at + i);
+}
+
+static enum error_code run_read_block(struct diskwheel_run *run, struct record_key first)
+{
+    struct diskwheel_cursor cursor = {.run = NULL};
+    struct record_key key;
+    struct bytes value;
+
+    diskwheel_cursor_seek(&cursor, run, DISKWHEEL_MOVED, first);
+    const enum error_code code = diskwheel_cursor_next(&cursor, &key, &value, NULL);
+    diskwheel_cursor_deinit(&cursor);
+    return code;
+}
+
+/* A whole block is damaged where another one was, and in another run. */
+static void test_blocks_elsewhere(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct disk_memory *memory = disk_memory_create(1), *other = disk_memory_create(2);
+    struct diskwheel_run *run;
+
+    (void)state;
+    run_write_random(memory, "/d", &random);
+    run_write_random(other, "/e", &random);
+    assert_int_equal(diskwheel_run_open(&memory->disk, "/d", RUN, PARTITIONS, &run, NULL),
+                     ERROR_NONE);
+    const struct diskwheel_run_block *blocks = run->tables[DISKWHEEL_MOVED].blocks;
+    assert_true(run->tables[DISKWHEEL_MOVED].block_count > 3);
+    assert_int_equal(blocks[1].size, blocks[2].size);
+    run_copy_block(memory, blocks[1].offset, memory, blocks[2].offset, blocks[1].size);
+    run_copy_block(memory, blocks[2].offset, other, blocks[2].offset, blocks[2].size);
+    assert_int_equal(run_read_block(run, blocks[0].first), ERROR_NONE);
+    assert_int_equal(run_read_block(run, blocks[1].first), ERROR_CORRUPT);
+    assert_int_equal(run_read_block(run, blocks[2].first), ERROR_CORRUPT);
+    for (int i = 0; i < 2; i++) /* counted once */
+        assert_int_equal(run_read_block(run, blocks[2].first), ERROR_CORRUPT);
+    assert_int_equal(run->damaged_blocks, 2);
+    diskwheel_run_mark(run, DISKWHEEL_MOVED, 0);
+    diskwheel_run_mark(run, DISKWHEEL_MOVED, 0);
+    assert_int_equal(run->tables[DISKWHEEL_MOVED].marked_count, 1);
+    diskwheel_run_release(run);
+    free(memory);
+    free(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_written),
         cmocka_unit_test(test_each_byte_changed),
+        cmocka_unit_test(test_blocks_elsewhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

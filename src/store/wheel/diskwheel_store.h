@@ -209,6 +209,9 @@ enum error_code diskwheel_clear(struct storage *storage, uint16_t partition,
 
 enum error_code diskwheel_worker_start(struct diskwheel_store *store, struct error *ret_error);
 
+/* Asks for a flush that begins from now on. Returns its number. The caller holds the lock. */
+uint64_t diskwheel_worker_ask(struct diskwheel_store *store);
+
 /* Writes what is in memory, and waits for it. */
 enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error);
 

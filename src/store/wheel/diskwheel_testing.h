@@ -148,7 +148,7 @@ struct testing_disk {
     const struct disk_calls *below;
     uint64_t calls, fail_at; /* number of calls; the one that fails, 0 for none */
     int fail_with;           /* an errno */
-    /* Called before each write, without a lock of the store; NULL for none. */
+    /* Called before a file is made, written or synced, without a lock of the store; NULL for none. */
     void (*between)(void *context);
     void *context;
 };
@@ -173,8 +173,10 @@ static inline int testing_disk_open(const struct disk_calls *disk, const char *p
                                     enum disk_access access, int *ret_file)
 {
     struct testing_disk *of = testing_disk_of(disk);
-    const int failed = testing_disk_step(of);
 
+    if (access == DISK_MAKE)
+        testing_disk_between(of);
+    const int failed = testing_disk_step(of);
     return failed ? failed : of->below->open(of->below, path, access, ret_file);
 }
 

@@ -18,7 +18,8 @@ enum {
     WORKER_PARTS = 4,      /* parts of the memory beside a frozen stage; see worker_room */
     WORKER_FULL = 3,       /* multiple of the memory up to which changes are kept if flushes fail */
     WORKER_RUNS_MAX = 512, /* runs that are not rewritten for their number */
-    WORKER_LOOK = 1024,    /* records between looks for a flush that is asked for */
+    WORKER_LOOK = 64,      /* records between looks for a flush that is asked for */
+    WORKER_TELL = 1024,    /* changes between signals that a part of the stage is written */
     WORKER_STALE = 3600 * 1000, /* milliseconds for which a run is not stale, at least */
 };
 
@@ -250,7 +251,7 @@ static enum error_code worker_write_stage(struct worker_writers *writers,
         search->table = table;
         while (!code && diskwheel_walk_next(&walk, &key, &entry)) {
             code = worker_write_change(writers, search, key, entry, &touched, ret_error);
-            if (++done % WORKER_LOOK == 0)
+            if (++done % WORKER_TELL == 0)
                 worker_tell(writers->store, done);
         }
     }
@@ -311,8 +312,12 @@ static void worker_let_go(struct diskwheel_store *store, const struct diskwheel_
 
         if (worker_has(next, run))
             continue;
-        store->corrupt_blocks += atomic_load(&run->damaged_blocks);
-        store->corrupt_records += atomic_load(&run->damaged_records);
+        const uint64_t blocks = atomic_load(&run->damaged_blocks);
+        const uint64_t records = atomic_load(&run->damaged_records);
+        store->corrupt_blocks += blocks;
+        store->corrupt_records += records;
+        store->kept.corrupt_blocks += blocks; /* the state that follows lacks the run */
+        store->kept.corrupt_records += records;
         diskwheel_run_hold(run);
         buffer_append(&store->gone, &run, sizeof(struct diskwheel_run *));
         if (buffer_failed(&store->gone)) { /* its file stays until the next start */
@@ -849,8 +854,7 @@ void diskwheel_worker_stop(struct diskwheel_store *store)
     store->has_worker = false;
 }
 
-/* Asks for a flush that begins from now on. The caller holds the lock. */
-static uint64_t worker_ask(struct diskwheel_store *store)
+uint64_t diskwheel_worker_ask(struct diskwheel_store *store)
 {
     pthread_cond_signal(&store->work);
     return ++store->wanted;
@@ -863,7 +867,7 @@ enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error
     if (store->is_reader)
         return ERROR_NONE; /* its changes stay in memory */
     pthread_mutex_lock(&store->lock);
-    const uint64_t number = worker_ask(store);
+    const uint64_t number = diskwheel_worker_ask(store);
     while (store->flushed < number)
         pthread_cond_wait(&store->done, &store->lock);
     const enum error_code code = store->flush_code;
@@ -914,7 +918,7 @@ enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct
         store->wanted == store->flushed &&
         (store->flush_code != ERROR_DISK_FULL ||
          diskwheel_disk_has_room(store, first->layer.held / 2)))
-        worker_ask(store);
+        diskwheel_worker_ask(store);
     while (store->wanted != store->flushed &&
            (worker_held(store) >= full ||
             (!store->flush_code && store->active->layer.held >= worker_room(store))))
