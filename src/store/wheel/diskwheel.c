@@ -35,14 +35,14 @@ static enum error_code diskwheel_load_tenant_counts(struct storage *storage, uin
     size_t cursor = 0;
 
     assert(partition < store->partition_count);
-    pthread_mutex_lock(&store->lock);
+    pthread_mutex_lock(&store->parts[partition].counts_lock);
     const struct tenant_counts *counts = &store->parts[partition].counts.tenant_counts;
     while (!code && (tenant = tenant_counts_next(counts, &cursor)))
         if (atomic_load(&tenant->count) &&
             !tenant_counts_add(tenant_counts, (struct bytes){tenant->name, tenant->name_size},
                                (int64_t)atomic_load(&tenant->count)))
             code = error_set(ret_error, ERROR_NO_MEMORY, "counts of tenants");
-    pthread_mutex_unlock(&store->lock);
+    pthread_mutex_unlock(&store->parts[partition].counts_lock);
     return code;
 }
 

@@ -406,6 +406,7 @@ int main(int count, char **arguments)
     wheelbench_fill(&bench, &find, &lookup);
     wheelbench_print(&bench, "filled");
     wheelbench_crash(&bench);
+    storage_flush(bench.storage, NULL);
     diskwheel_storage_rest(bench.storage);
     wheelbench_print(&bench, "at rest");
     find = wheelbench_find(&bench, bench.count) / find;

@@ -10,14 +10,16 @@ enum error_code diskwheel_prepare(struct storage *storage, struct storage_batch 
                                   size_t count, struct buffer *to, struct error *ret_error)
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
-    struct prepare_counts *counts = &store->parts[batches[0]->partition].counts;
+    struct diskwheel_part *part = &store->parts[batches[0]->partition];
 
     assert(batches[0]->partition < store->partition_count);
     pthread_mutex_lock(&store->lock);
     enum error_code code = diskwheel_worker_make_room(store, ret_error);
-    if (!code && !prepare_body(&store->rows, counts, batches, count, to))
-        code = error_set(ret_error, ERROR_NO_MEMORY, "prepare");
     pthread_mutex_unlock(&store->lock);
+    pthread_mutex_lock(&part->counts_lock);
+    if (!code && !prepare_body(&part->rows, &part->counts, batches, count, to))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "prepare");
+    pthread_mutex_unlock(&part->counts_lock);
     return code;
 }
 
@@ -197,9 +199,11 @@ static enum error_code diskwheel_change_apply_all(struct diskwheel_store *store,
     while (!code && rowop_next(&ops, &op)) {
         bool is_applied = true;
 
-        if (op.table == ROWOP_META)
+        if (op.table == ROWOP_META) {
+            pthread_mutex_lock(&part->counts_lock);
             is_applied = diskwheel_part_set(part, partition, op.kind, op.key, op.value);
-        else if (op.kind == ROWOP_DELETE_RANGE)
+            pthread_mutex_unlock(&part->counts_lock);
+        } else if (op.kind == ROWOP_DELETE_RANGE)
             code = diskwheel_change_trim(store, partition, &op, ret_error);
         else
             is_applied = diskwheel_change_apply_record(store, serial_max, &op, &part->serial_max);
@@ -254,7 +258,9 @@ enum error_code diskwheel_clear(struct storage *storage, uint16_t partition,
         atomic_store(&store->frozen->cuts[partition], DISKWHEEL_CUT_ALL);
     for (size_t i = 0; i < store->view->count; i++)
         atomic_store(&store->view->runs[i]->cuts[partition], DISKWHEEL_CUT_ALL);
+    pthread_mutex_lock(&store->parts[partition].counts_lock);
     diskwheel_part_reset(&store->parts[partition]);
+    pthread_mutex_unlock(&store->parts[partition].counts_lock);
     store->parts[partition].place = *place;
     store->has_changed = true;
     pthread_mutex_unlock(&store->lock);

@@ -27,9 +27,10 @@ void diskwheel_free(struct diskwheel_store *store)
         for (size_t k = 0; k < STORAGE_NOTE_COUNT; k++)
             buffer_deinit(&part->notes[k]);
         tenant_counts_deinit(&part->counts.tenant_counts);
+        prepare_rows_deinit(&part->rows);
+        pthread_mutex_destroy(&part->counts_lock);
     }
     free(store->parts);
-    prepare_rows_deinit(&store->rows);
     if (store->folder_lock >= 0)
         files_unlock(store->folder_lock);
     pthread_cond_destroy(&store->work);
@@ -62,8 +63,10 @@ static struct diskwheel_store *diskwheel_open_create(const struct diskwheel_opti
     store->folder = strdup(options->folder);
     store->parts = calloc(options->partition_count, sizeof(*store->parts));
     store->active = diskwheel_stage_create(options->partition_count);
-    for (uint16_t i = 0; i < options->partition_count && store->parts; i++)
+    for (uint16_t i = 0; i < options->partition_count && store->parts; i++) {
         tenant_counts_init(&store->parts[i].counts.tenant_counts);
+        pthread_mutex_init(&store->parts[i].counts_lock, NULL);
+    }
     if (store->folder && store->parts && store->active)
         return store;
     diskwheel_free(store);

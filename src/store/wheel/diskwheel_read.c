@@ -575,7 +575,7 @@ static enum error_code diskwheel_read_export_meta(struct diskwheel_store *store,
                                                   struct export_part *part, struct error *ret_error)
 {
     const uint16_t partition = part->export->partition;
-    const struct diskwheel_part *of = &store->parts[partition];
+    struct diskwheel_part *of = &store->parts[partition];
     const struct store_key meta = store_meta_key(partition);
     const struct store_key ledger = store_note_key(STORAGE_LEDGER, partition);
     const struct buffer *taken = &of->notes[STORAGE_LEDGER];
@@ -586,6 +586,7 @@ static enum error_code diskwheel_read_export_meta(struct diskwheel_store *store,
 
     buffer_init(&value);
     pthread_mutex_lock(&store->lock);
+    pthread_mutex_lock(&of->counts_lock);
     part->export->place = of->place;
     if (taken->size)
         code = export_add(part, (struct bytes){ledger.data, ledger.size}, buffer_bytes(taken),
@@ -605,6 +606,7 @@ static enum error_code diskwheel_read_export_meta(struct diskwheel_store *store,
         record_number_encode(&value, at, count);
         code = export_add(part, at, buffer_bytes(&value), ret_error);
     }
+    pthread_mutex_unlock(&of->counts_lock);
     pthread_mutex_unlock(&store->lock);
     buffer_deinit(&value);
     if (!code)

@@ -119,7 +119,9 @@ bool diskwheel_state_keep(struct diskwheel_store *store, struct diskwheel_kept *
     if (!ret_kept->places)
         return false;
     for (uint16_t i = 0; i < store->partition_count; i++) {
+        pthread_mutex_lock(&store->parts[i].counts_lock);
         diskwheel_state_put_part(&store->parts[i], i, &ret_kept->parts);
+        pthread_mutex_unlock(&store->parts[i].counts_lock);
         ret_kept->places[i] = store->parts[i].place.next;
     }
     diskwheel_state_put_aside(&store->aside, &ret_kept->aside);

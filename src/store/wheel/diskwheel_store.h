@@ -40,9 +40,12 @@
 struct diskwheel_part {
     struct storage_place place;
     struct buffer meta, notes[STORAGE_NOTE_COUNT]; /* records; empty if there is none */
+    /* guards `counts`, also from those who hold the store's lock, which is taken before it */
+    pthread_mutex_t counts_lock;
     struct prepare_counts counts;
-    uint64_t serial_max; /* greatest serial of a record ever applied: a greater one is new */
-    uint64_t kept;       /* offset that the state on disk is at */
+    struct prepare_rows rows; /* memory of the thread that prepares */
+    uint64_t serial_max;      /* greatest serial of a record ever applied: a greater one is new */
+    uint64_t kept;            /* offset that the state on disk is at */
 };
 
 /* What is kept of damaged blocks and records. */
@@ -81,7 +84,6 @@ struct diskwheel_store {
     struct diskwheel_stage *frozen; /* being written, or to be written again; NULL if none is */
     struct diskwheel_view *view;
     struct diskwheel_part *parts;
-    struct prepare_rows rows;
     uint64_t unsaved; /* size of the changes that are in runs, but in no state on disk */
     uint64_t marked;  /* number of times that runs got marks */
     bool has_changed; /* since the last freeze */
@@ -106,6 +108,9 @@ struct diskwheel_store {
     struct buffer late; /* struct diskwheel_key of records that ended after they were copied */
     const struct diskwheel_view *rewritten; /* runs that are being copied; NULL if none are */
     size_t frozen_count, frozen_done; /* changes of the frozen stage; of those, written ones */
+    /* records to rewrite before the next stage is frozen, since there are many runs; of those,
+     * rewritten ones */
+    size_t owed_count, owed_done;
 };
 
 /* A record of a table. */

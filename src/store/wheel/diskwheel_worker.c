@@ -18,6 +18,7 @@ enum {
     WORKER_PARTS = 4,      /* parts of the memory beside a frozen stage; see worker_room */
     WORKER_FULL = 3,       /* multiple of the memory up to which changes are kept if flushes fail */
     WORKER_RUNS_MAX = 512, /* runs that are not rewritten for their number */
+    WORKER_MANY = 4,       /* part of that number from which rewriting goes before writing */
     WORKER_LOOK = 64,      /* records between looks for a flush that is asked for */
     WORKER_TELL = 1024,    /* changes between signals that a part of the stage is written */
     WORKER_STALE = 3600 * 1000, /* milliseconds for which a run is not stale, at least */
@@ -474,14 +475,29 @@ static uint64_t worker_records(const struct diskwheel_run *run)
     return records;
 }
 
+static unsigned worker_runs_max(const struct diskwheel_store *store)
+{
+    return store->options.runs_max ? store->options.runs_max : WORKER_RUNS_MAX;
+}
+
+/* Returns how many records are to be rewritten before the next stage is frozen, after one with
+ * `count` changes: none up to a quarter of the greatest number of runs, then as many as changes,
+ * and four times as many if that number is reached. So writers are no quicker than rewriting. */
+static size_t worker_owed(const struct diskwheel_store *store, size_t count)
+{
+    const size_t runs_max = worker_runs_max(store), many = runs_max / WORKER_MANY;
+    const size_t above = store->view->count > many ? store->view->count - many : 0;
+
+    return above ? count + count * WORKER_MANY * above / runs_max : 0;
+}
+
 /* The caller holds the lock. NULL if there is nothing to rewrite. */
 static struct diskwheel_view *worker_choose(const struct diskwheel_store *store, struct wall now)
 {
-    const struct diskwheel_choice choice = {
-        .now = now,
-        .retain_ms = store->options.retain_ms,
-        .memory = store->options.memory_bytes,
-        .runs_max = store->options.runs_max ? store->options.runs_max : WORKER_RUNS_MAX};
+    const struct diskwheel_choice choice = {.now = now,
+                                            .retain_ms = store->options.retain_ms,
+                                            .memory = store->options.memory_bytes,
+                                            .runs_max = worker_runs_max(store)};
 
     return diskwheel_choose(&choice, store->view);
 }
@@ -797,6 +813,8 @@ static void worker_flush_asked(struct diskwheel_store *store)
         code = worker_flush(store, &error);
     if (code == ERROR_DISK_FULL && diskwheel_relieve(&store->storage))
         code = worker_flush(store, &error);
+    store->owed_count = worker_owed(store, store->frozen_count);
+    store->owed_done = 0;
     store->flush_code = code;
     store->flush_error = error;
     store->flushed = wanted;
@@ -806,8 +824,11 @@ static void worker_flush_asked(struct diskwheel_store *store)
 static enum error_code worker_flush_between(struct diskwheel_store *store)
 {
     pthread_mutex_lock(&store->lock);
-    if (store->wanted != store->flushed)
+    store->owed_done += WORKER_LOOK;
+    if (store->wanted != store->flushed && store->owed_done >= store->owed_count)
         worker_flush_asked(store);
+    else if (store->owed_count)
+        pthread_cond_broadcast(&store->done);
     const enum error_code code = store->is_ending ? ERROR_STOPPING : store->flush_code;
     pthread_mutex_unlock(&store->lock);
     return code;
@@ -827,6 +848,7 @@ static void *worker_run(void *context)
         worker_flush_asked(store);
         while (!store->flush_code && !store->is_ending && worker_rewrite(store))
             continue;
+        store->owed_count = 0;
         store->is_working = false;
         pthread_cond_broadcast(&store->done);
     }
@@ -887,12 +909,16 @@ static uint64_t worker_held(const struct diskwheel_store *store)
 
 /* Returns how much the active stage may have, so that both together keep within the memory. Beside
  * a frozen stage it may have a quarter of what is left, two more by how much of that is written,
- * and the last one while files are synced. */
+ * and the last one while files are synced. While records are to be rewritten before it is frozen, a
+ * part of its second half by how many were. */
 static uint64_t worker_room(const struct diskwheel_store *store)
 {
     const uint64_t most = store->options.memory_bytes, part = most / WORKER_PARTS;
     const size_t count = store->frozen_count, done = store->frozen_done;
 
+    if (!store->frozen && store->owed_done < store->owed_count)
+        return most / 2 +
+               (uint64_t)((double)part * (double)store->owed_done / (double)store->owed_count);
     if (!store->frozen)
         return most;
     const uint64_t frozen = store->frozen->layer.held;
