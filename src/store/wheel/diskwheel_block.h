@@ -1,14 +1,20 @@
 /*
  * diskwheel_block.h - the blocks of a run: records of one table in order of their keys.
  *
- * Block      size of the records 4, size as stored 4, number of records 2, table 1, 1 if they are
- *            compressed by LZ4, else 0; checksum of the run's id (8), the block's position in it
- *            (8), the 12 bytes and what is stored 4; what is stored
+ * Block      head of 16 bytes: size of the records 4; size of what is stored 4; number of records
+ *            2; table 1 (0 TIMERS, 1 MOVED, 2 NAMES); 1 byte that is 1 if the records are one block
+ *            of LZ4's block format, and 0 if they are stored as they are; checksum 4 of the run's
+ *            id (8), the block's position in the file (8), the 12 bytes before and what is
+ *            stored. Then what is stored
  * Record     upper half of its key, as the difference to the record before; its lower half, as the
- *            difference if the upper ones are equal; size of its value; value. The numbers are
- *            groups of seven bits (varint.h)
+ *            difference if the upper ones are equal; size of its value; value. The first record of
+ *            a block has its key as it is. The numbers are groups of seven bits, the lowest first;
+ *            all bytes but the last have the highest bit (varint.h)
+ * Key        numbers of 8 bytes. TIMERS: partition * 2^48 + position, serial. MOVED: partition,
+ *            serial. NAMES: hash, 2^64 - 1 - serial
+ * Value      as record.h has it
  *
- * Sizes are in bytes, numbers little-endian, checksums CRC-32C: a block that turns up at another
+ * Sizes are in bytes, numbers little-endian, checksums CRC-32C. A block that turns up at another
  * place, or from another run, is as damaged as one with a flipped bit.
  *
  * Errors     ERROR_CORRUPT: the bytes are not what an encoder makes.

@@ -223,7 +223,8 @@ static void test_wheel_check_with_a_log(void **state)
     timer_free(timer);
 }
 
-/* A flipped bit of a run is found wherever it is: the open is refused, or a finding names file and offset. */
+/* A flipped bit of a run is found wherever it is. The open is refused, or a finding names file and
+ * offset. */
 static void test_wheel_check_flipped_bits(void **state)
 {
     struct wheel_check *fixture = *state;

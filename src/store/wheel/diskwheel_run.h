@@ -3,22 +3,26 @@
  * sparse index. What ends a record is a mark beside the run, in memory and in the state
  * (diskwheel_state.c).
  *
- * File       blocks (diskwheel_block.h) of the tables TIMERS, MOVED and NAMES in this order;
- *            index; foot
+ * Name       `run-`, the number of the run in 16 hex digits
+ * File       blocks (diskwheel_block.h) of the tables TIMERS, MOVED and NAMES in this order,
+ *            without gaps from position 0; index; foot
  * Index      for each table: number of blocks and records; for each block its first key, upper half
- *            as the difference to the block before, then lower half; size as stored, number of
- *            records; then the last key of the table, upper half and lower half
- *            number of partitions; for each its number, the number of its rows, their least and
- *            greatest position, least and greatest serial of its new rows, 0 and 0 if it has none
+ *            as the difference to the block before (the first one's as it is), then lower half as
+ *            it is; size with its head, number of records; then the last key of the table, upper
+ *            half and lower half, 0 and 0 if it is empty
+ *            number of partitions that have rows; for each its number, which rises, the number of
+ *            its rows, their least and greatest position, least and greatest serial of its new
+ *            rows, 0 and 0 if it has none
  *            for each table: size of its filter in bytes, and the filter
  *            The numbers are groups of seven bits (varint.h)
- * Foot 48    `tickwrun` 8; version 4 (it is 1); zero 4; number of the run 8; its id, which is
- *            random, 8; position of the index 8; checksum of the index 4; checksum of the other
- *            bytes of the foot 4
+ * Foot 48    the last bytes of the file: `tickwrun` 8; version 4 (it is 1); zero 4; number of the
+ *            run 8; its id, which is random, 8; position of the index 8; checksum of the index 4;
+ *            checksum of the 44 bytes before 4
  *
  * A filter is a Bloom filter (Bloom 1970) of 14 bits a record and 6 probes. In that of TIMERS are
  * only the rows that were not new when they were written: a new one is found by its serial, for
- * serials of new rows grow.
+ * serials of new rows grow. Hash and probes are in diskwheel_run_private.h: bit b of a filter is
+ * bit b % 8 of its byte b / 8. A reader may pass over filters: they only save reads.
  *
  * Errors     ERROR_CORRUPT: a block or the index is damaged; ERROR_IO; ERROR_NO_MEMORY.
  * Threads    A writer has one owner. A run is read by any; marks are set by one thread at a time

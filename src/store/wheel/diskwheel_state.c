@@ -2,16 +2,26 @@
  * diskwheel_state.c - the file STATE, which says what the folder has. It is written anew after each
  * flush, and replaces the one before in one step.
  *
+ * A folder has the file STATE, the runs that it names (diskwheel_run.h), and the files FOLDER and
+ * CLOSED (rocksdb_folder.h). Other runs are left over from a flush that did not end.
+ *
  * State      `tickwsta` 8; version 4 (it is 1); number of partitions 2; zero 2; number of the next
  *            run 8; number of damaged records 8, of blocks 8; size of the partitions 8; number of
- *            runs 4; partitions; runs; number of keys of records set aside 4; for each its table
- *            1, upper and lower half 8, 8; checksum 4
+ *            runs 4; partitions, all of them in order; runs, the oldest first; number of keys of
+ *            records set aside 4; for each its table 1, upper and lower half 8, 8; checksum 4 of
+ *            all bytes before
  * Partition  size of its place 1, place, 0 bytes if nothing was applied; greatest serial 8; number
  *            of records 4; for each the size of its key 1, key, size of its value 4, value: meta,
  *            notes and tenants' counts, as record.h has them
  * Run        number 8; id 8; number of cuts 2; for each its partition 2 and position 8; for each
- *            table size of its marks as stored 4, size 4, marks. They are compressed by LZ4 if the
- *            sizes differ; none are stored if no record is marked
+ *            table size of its marks as stored 4, size 4, marks. They are one block of LZ4's block
+ *            format if the sizes differ. Both sizes are 0 if no record is marked
+ *
+ * Records of a table have numbers from 0 on, in the order of the file. Record n is over if bit n %
+ * 64 of the n / 64-th number of 8 bytes of the marks is set. A cut ends the rows of its partition
+ * before its position; the cut 2^64 - 1 ends all records of the partition, with its pointers and
+ * its names, whose values have the partition. Of what is left the newest run's record of a key
+ * counts.
  */
 #include "base/checksum.h"
 #include "store/wheel/diskwheel_store.h"
