@@ -107,10 +107,11 @@ static void diskwheel_stats(struct storage *storage, struct storage_stats *ret_s
         const struct diskwheel_run *run = store->view->runs[i];
 
         ret_stats->disk_bytes += run->bytes;
+        ret_stats->memory_bytes += diskwheel_run_memory(run);
         ret_stats->corrupt_blocks += atomic_load(&run->damaged_blocks);
         ret_stats->corrupt_records += atomic_load(&run->damaged_records);
     }
-    ret_stats->memory_bytes =
+    ret_stats->memory_bytes +=
         store->active->layer.bytes + (store->frozen ? store->frozen->layer.bytes : 0);
     pthread_mutex_unlock(&store->lock);
     diskwheel_disk_stats(store, ret_stats);

@@ -200,6 +200,20 @@ enum error_code diskwheel_run_open(const struct disk_calls *disk, const char *fo
     return ERROR_NONE;
 }
 
+uint64_t diskwheel_run_memory(const struct diskwheel_run *run)
+{
+    uint64_t bytes = sizeof(*run) + run->slice_count * sizeof(*run->slices) +
+                     2 * run->partition_count * sizeof(*run->cuts);
+
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
+        const struct diskwheel_run_table *table = &run->tables[i];
+
+        bytes += table->block_count * sizeof(*table->blocks) + table->filter_bytes +
+                 table->block_count / 8 + table->record_count / 8;
+    }
+    return bytes;
+}
+
 void diskwheel_run_release(struct diskwheel_run *run)
 {
     if (!run || atomic_fetch_sub(&run->references, 1) != 1)

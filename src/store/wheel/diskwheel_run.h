@@ -126,6 +126,9 @@ static inline struct diskwheel_run *diskwheel_run_hold(struct diskwheel_run *run
     return run;
 }
 
+/* Returns the memory of the run's index, filters and marks. */
+uint64_t diskwheel_run_memory(const struct diskwheel_run *run);
+
 /* Gives a reference back. NULL has no effect. */
 void diskwheel_run_release(struct diskwheel_run *run);
 
