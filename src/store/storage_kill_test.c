@@ -1,9 +1,11 @@
-/* Goal: kill -9 leaves the storage at a place that it had, with exactly the rows of that place, and
- * never before the offset that it named as kept. Method: a child applies the log that an owner in
+/* Goal: kill -9 leaves a storage on disk at a place that it had, with exactly the rows of that
+ * place, and never before the offset that it named as kept. Method: for each backend a child applies the log that an owner in
  * memory makes of a seed, and reports each record over a pipe, with what storage_load_kept says
  * after it; it is killed at a random moment. The folder must then equal the owner at the folder's
  * place, and at the end of the log once the rest of it is applied. The next child goes on from
- * there. That a log has what is acknowledged is tested in cluster/replay_test.c. */
+ * there. That a log has what is acknowledged is tested in cluster/replay_test.c.
+ *
+ *     TEST_ROUNDS=150 build/dev/src/store/storage_kill_test      kills of each backend */
 #include "store/storage_model.h"
 #include "sys/clock.h"
 
@@ -95,11 +97,10 @@ static int be_child(char **arguments)
 
     snprintf(folder.path, sizeof(folder.path), "%s", arguments[0]);
     struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
-    struct storage *storage;
-    if (rocksdb_storage_open(&options, &storage, NULL))
-        return 1;
     crash_owner_init(&owner, strtoull(arguments[1], NULL, 10));
     const uint64_t count = strtoull(arguments[2], NULL, 10);
+    const enum testing_backend backend = (enum testing_backend)strtoull(arguments[3], NULL, 10);
+    struct storage *storage = testing_open_backend(backend, &options);
     for (;;) {
         const struct storage_place place = crash_owner_append(&owner);
 
@@ -111,13 +112,27 @@ static int be_child(char **arguments)
 
 /* ---- the parent ---- */
 
-static pid_t start_child(const struct testing_folder *folder, uint64_t seed, uint64_t count,
-                         int *ret_reports)
-{
-    char seed_text[32], count_text[32], path[] = "/proc/self/exe";
-    char *const arguments[] = {path, (char *)folder->path, seed_text, count_text, NULL};
+struct kill_case {
+    enum testing_backend backend;
+    struct testing_folder folder;
+    uint64_t seed;
+};
 
-    snprintf(seed_text, sizeof(seed_text), "%" PRIu64, seed);
+static struct storage *kill_open(const struct kill_case *of, const struct testing_folder *folder)
+{
+    const struct rocksdb_options options = testing_options(folder, MODEL_PARTITIONS);
+
+    return testing_open_backend(of->backend, &options);
+}
+
+static pid_t start_child(const struct kill_case *of, uint64_t count, int *ret_reports)
+{
+    char seed_text[32], count_text[32], backend_text[32], path[] = "/proc/self/exe";
+    char *const arguments[] = {path, (char *)of->folder.path, seed_text, count_text, backend_text,
+                               NULL};
+
+    snprintf(backend_text, sizeof(backend_text), "%d", (int)of->backend);
+    snprintf(seed_text, sizeof(seed_text), "%" PRIu64, of->seed);
     snprintf(count_text, sizeof(count_text), "%" PRIu64, count);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -147,14 +162,13 @@ static bool read_report(int reports, struct crash_report *ret_report)
 }
 
 /* Runs a child from `count` on, kills it, and returns what it reported last. */
-static struct crash_report crash(const struct testing_folder *folder, uint64_t seed, uint64_t count,
-                                 struct random *random)
+static struct crash_report crash(const struct kill_case *of, uint64_t count, struct random *random)
 {
     uint64_t wanted = 1 + random_below(random, REPORTS_MAX);
     uint64_t spin_ns = random_below(random, SPIN_NS_MAX);
     struct crash_report report = {.next = 0}, last = {.next = 0};
     int reports;
-    pid_t child = start_child(folder, seed, count, &reports);
+    pid_t child = start_child(of, count, &reports);
 
     for (uint64_t i = 0; i < wanted; i++) {
         assert_true(read_report(reports, &last)); /* it would have to end for another reason */
@@ -221,16 +235,17 @@ static unsigned assert_kept(struct storage *storage, const struct crash_report *
 }
 
 /* A backup has the rows of a place and that place, too. */
-static void assert_backup(struct storage *storage, const struct testing_folder *folder,
-                          struct rocksdb_options options, const struct crash_owner *owner)
+static void assert_backup(struct storage *storage, const struct kill_case *of,
+                          const struct crash_owner *owner)
 {
     struct testing_folder backup;
     struct storage_backup ignored;
 
-    snprintf(backup.path, sizeof(backup.path), "%.200s-copy", folder->path);
+    if (!storage->ops->backup)
+        return;
+    snprintf(backup.path, sizeof(backup.path), "%.200s-copy", of->folder.path);
     assert_int_equal(storage_backup(storage, backup.path, &ignored, NULL), ERROR_NONE);
-    options.folder = backup.path;
-    struct storage *copy = testing_open(&options);
+    struct storage *copy = kill_open(of, &backup);
     assert_true(last_place(copy) == owner->next);
     assert_storages_equal(copy, owner->storage);
     storage_close(copy);
@@ -239,20 +254,18 @@ static void assert_backup(struct storage *storage, const struct testing_folder *
 
 /* Compares the folder of a killed child with the log, and applies the rest of it. Returns the
  * number of records that were applied again. */
-static uint64_t assert_killed(const struct testing_folder *folder, uint64_t seed,
-                              const struct crash_report *report)
+static uint64_t assert_killed(const struct kill_case *of, const struct crash_report *report)
 {
-    struct rocksdb_options options = testing_options(folder, MODEL_PARTITIONS);
-    struct storage *storage = testing_open(&options);
+    struct storage *storage = kill_open(of, &of->folder);
     struct crash_owner owner;
     const uint64_t applied = last_place(storage);
 
     assert_true(applied <= report->next + 1); /* the last one was not reported */
-    crash_owner_init(&owner, seed);
+    crash_owner_init(&owner, of->seed);
     while (owner.next < applied)
         crash_owner_append(&owner);
     assert_storages_equal(storage, owner.storage);
-    assert_backup(storage, folder, options, &owner);
+    assert_backup(storage, of, &owner);
     while (owner.next < report->next) {
         const struct storage_place place = crash_owner_append(&owner);
 
@@ -268,34 +281,36 @@ static uint64_t assert_killed(const struct testing_folder *folder, uint64_t seed
 
 static void test_kill(void **state)
 {
-    uint64_t seed = testing_seed(), count = 0, again = 0;
+    struct kill_case of = {.backend = (enum testing_backend)(uintptr_t)*state,
+                           .seed = testing_seed()};
+    const char *text = getenv("TEST_ROUNDS");
+    const uint64_t rounds = text ? strtoull(text, NULL, 10) : ROUNDS;
+    uint64_t count = 0, again = 0;
     unsigned kept = 0;
-    struct random random = random_seeded(seed ^ 1);
-    struct testing_folder folder;
+    struct random random = random_seeded(of.seed ^ 1);
 
-    (void)state;
-    testing_folder_make(&folder);
-    for (int round = 0; round < ROUNDS; round++) {
-        const struct crash_report report = crash(&folder, seed, count, &random);
-        struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
-        struct storage *storage = testing_open(&options);
+    testing_folder_make(&of.folder);
+    for (uint64_t round = 0; round < rounds; round++) {
+        const struct crash_report report = crash(&of, count, &random);
+        struct storage *storage = kill_open(&of, &of.folder);
 
         kept += assert_kept(storage, &report);
         storage_close(storage);
-        again += assert_killed(&folder, seed, &report);
+        again += assert_killed(&of, &report);
         count = report.next;
     }
-    printf("%d kills, %" PRIu64 " records, of which %" PRIu64 " were applied again\n", ROUNDS,
-           count, again);
+    printf("%" PRIu64 " kills, %" PRIu64 " records, of which %" PRIu64 " were applied again\n",
+           rounds, count, again);
     assert_true(again > 0 && kept > 0);
-    testing_folder_remove(&folder);
+    testing_folder_remove(&of.folder);
 }
 
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kill),
+        {"test_kill (rocksdb)", test_kill, NULL, NULL, (void *)(uintptr_t)TESTING_ROCKSDB},
+        {"test_kill (wheel)", test_kill, NULL, NULL, (void *)(uintptr_t)TESTING_WHEEL},
     };
 
-    return count == 4 ? be_child(arguments + 1) : cmocka_run_group_tests(tests, NULL, NULL);
+    return count == 5 ? be_child(arguments + 1) : cmocka_run_group_tests(tests, NULL, NULL);
 }
