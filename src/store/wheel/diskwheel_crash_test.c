@@ -33,6 +33,16 @@ static void crash_clear(struct crash *crash, uint16_t partition)
                                              &(struct storage_place){.next = 0}, NULL),
                      ERROR_NONE);
     crash->was_cleared[partition] = true;
+    struct tenant_counts counts;
+    struct storage_page page = testing_scan_all(crash->storage, partition, STORAGE_SCAN_ALL, 100);
+    assert_int_equal(page.count, 0);
+    storage_page_free(&page);
+    tenant_counts_init(&counts);
+    assert_int_equal(storage_load_tenant_counts(crash->storage, partition, &counts, NULL),
+                     ERROR_NONE);
+    for (size_t i = 0; i < MODEL_TENANTS; i++)
+        assert_int_equal(tenant_counts_count(&counts, bytes_of(model_tenants[i])), 0);
+    tenant_counts_deinit(&counts);
 }
 
 /* The worker is about to write: commits, clears, looks, and asks for a flush. */
@@ -45,7 +55,7 @@ static void crash_meanwhile(void *context)
         return;
     crash_commit(crash);
     crash->meanwhile++;
-    if (random_below(&crash->random, 16) == 0) {
+    if (random_below(&crash->random, 6) == 0) {
         crash_clear(crash, (uint16_t)random_below(&crash->random, MODEL_PARTITIONS));
         assert_int_equal(testing_bodies_follow(crash->log, crash->storage), ERROR_NONE);
     }

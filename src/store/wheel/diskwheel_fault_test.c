@@ -90,9 +90,11 @@ static bool fault_try(struct fault_case *fault, bool (*step)(struct fault_case *
 
 static bool fault_apply(struct fault_case *fault, uint64_t at)
 {
-    for (int i = 0; i < FAULT_TRIES; i++)
+    for (int i = 0; i < FAULT_TRIES; i++) {
         if (!testing_bodies_apply(fault->log, at, fault->storage))
             return true;
+        testing_flush(fault->storage); /* what was applied in part gets into runs */
+    }
     return false;
 }
 
