@@ -409,10 +409,10 @@ int main(int count, char **arguments)
     storage_flush(bench.storage, NULL);
     diskwheel_storage_rest(bench.storage);
     wheelbench_print(&bench, "at rest");
+    wheelbench_scan(&bench);
     find = wheelbench_find(&bench, bench.count) / find;
     lookup = wheelbench_lookup(&bench, bench.count) / lookup;
     printf("%-32s %8.2f, of a key %.2f\n", "find / find at 1 M", find, lookup);
-    wheelbench_scan(&bench);
     wheelbench_end(&bench);
     wheelbench_print(&bench, "ended");
     clock_move_virtual((struct wall){START_MS + DUE_MS + DAY_MS});

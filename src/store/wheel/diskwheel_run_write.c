@@ -12,7 +12,7 @@
 
 enum {
     RUN_WRITE_SIZE = 1 << 20,
-    RUN_SYNC_SIZE = 16 << 20, /* so that a sync of a large run is short */
+    RUN_SYNC_SIZE = 8 << 20, /* so that a sync of a large run is short */
 };
 
 /* What the index will say of a table. */

@@ -111,6 +111,7 @@ struct diskwheel_store {
     /* records to rewrite before the next stage is frozen, since there are many runs; of those,
      * rewritten ones */
     size_t owed_count, owed_done;
+    bool is_installing; /* files of copies are synced and installed */
 };
 
 /* A record of a table. */

@@ -786,11 +786,16 @@ static bool worker_rewrite(struct diskwheel_store *store)
     pthread_mutex_unlock(&store->lock);
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES && !code; table++)
         code = worker_copy_table(&writers, table, &error);
+    pthread_mutex_lock(&store->lock);
+    store->is_installing = true;
+    pthread_cond_broadcast(&store->done);
+    pthread_mutex_unlock(&store->lock);
     if (!code)
         code = worker_end(&writers, &error);
     if (!code)
         code = worker_rewrite_end(store, &writers, began, &error);
     pthread_mutex_lock(&store->lock);
+    store->is_installing = false;
     worker_set_rewritten(store, inputs, false);
     pthread_mutex_unlock(&store->lock);
     worker_drop(&writers);
@@ -910,13 +915,13 @@ static uint64_t worker_held(const struct diskwheel_store *store)
 /* Returns how much the active stage may have, so that both together keep within the memory. Beside
  * a frozen stage it may have a quarter of what is left, two more by how much of that is written,
  * and the last one while files are synced. While records are to be rewritten before it is frozen, a
- * part of its second half by how many were. */
+ * part of its second half by how many were, and all of it while their files are synced. */
 static uint64_t worker_room(const struct diskwheel_store *store)
 {
     const uint64_t most = store->options.memory_bytes, part = most / WORKER_PARTS;
     const size_t count = store->frozen_count, done = store->frozen_done;
 
-    if (!store->frozen && store->owed_done < store->owed_count)
+    if (!store->frozen && store->owed_done < store->owed_count && !store->is_installing)
         return most / 2 +
                (uint64_t)((double)part * (double)store->owed_done / (double)store->owed_count);
     if (!store->frozen)
