@@ -2,8 +2,10 @@
  * commits to the backend and to a flat array (storage_model.h); all that can be asked is asked of
  * both. The memory backend also crashes, losing held commits; RocksDB is reopened, flushed and
  * compacted. */
+#include "store/check_testing.h"
 #include "store/rocksdb_store.h"
 #include "store/storage_model.h"
+#include "store/wheel/diskwheel_check.h"
 #include "store/wheel/diskwheel_store.h"
 
 static void commit_next(struct model *model, struct storage *storage)
@@ -551,6 +553,58 @@ static void test_copies(void **state)
     free(log);
 }
 
+/* Every file of the folder is readable, and it is marked as complete. */
+static void model_check_folder(const struct testing_folder *folder)
+{
+    struct storage_check check = {.told = NULL};
+    struct storage *storage;
+    struct error error;
+    uint16_t partitions;
+    uint64_t cluster;
+
+    if (model_backend == TESTING_ROCKSDB) {
+        assert_int_equal(testing_check(folder->path, &check, &error), ERROR_NONE);
+    } else {
+        assert_int_equal(
+            diskwheel_storage_open_to_export(folder->path, &storage, &partitions, &cluster, &error),
+            ERROR_NONE);
+        assert_int_equal(diskwheel_check(storage, &check, &error), ERROR_NONE);
+        storage_close(storage);
+    }
+    assert_int_equal(check.blocks_unread, 0); /* the model's metas are of no engine */
+    assert_true(check.was_closed);
+    storage_check_deinit(&check);
+}
+
+/* A backup is what the storage is, passes a check, and can take its place. Returns the storage to
+ * go on with, whose folder is `folder` then. */
+static struct storage *model_back_up(struct model *model, struct storage *storage,
+                                     struct testing_folder *folder, struct random *random)
+{
+    struct testing_folder copy = *folder;
+    struct rocksdb_options options = testing_options(&copy, MODEL_PARTITIONS);
+    struct storage_backup backup;
+    struct error error;
+
+    const size_t size = strlen(copy.path);
+    assert_true(size + 2 < sizeof(copy.path));
+    snprintf(copy.path + size, sizeof(copy.path) - size, "%c",
+             copy.path[size - 1] == '+' ? '-' : '+');
+    if (storage_backup(storage, copy.path, &backup, &error))
+        fail_msg("%s", error.text);
+    model_check_folder(&copy);
+    options.cluster = TESTING_CLUSTER;
+    struct storage *second = testing_open_backend(model_backend, &options);
+    model_assert_equal(model, second, random);
+    const bool goes_on = random_below(random, 2);
+    storage_close(goes_on ? storage : second);
+    testing_folder_remove(goes_on ? folder : &copy);
+    if (!goes_on)
+        return storage;
+    *folder = copy;
+    return second;
+}
+
 static void test_on_disk(void **state)
 {
     uint64_t seed = testing_seed();
@@ -573,6 +627,8 @@ static void test_on_disk(void **state)
             storage_close(storage);
             storage = testing_open_backend(model_backend, &options);
         }
+        if (i % 30 == 29)
+            storage = model_back_up(model, storage, &folder, &random);
         if (i % 5 == 0)
             model_assert_equal(model, storage, &random);
     }

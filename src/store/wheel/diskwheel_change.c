@@ -14,7 +14,7 @@ enum error_code diskwheel_prepare(struct storage *storage, struct storage_batch 
 
     assert(batches[0]->partition < store->partition_count);
     pthread_mutex_lock(&store->lock);
-    enum error_code code = diskwheel_worker_make_room(store, ret_error);
+    enum error_code code = diskwheel_worker_make_room(store, DISKWHEEL_ROOM_TO_PREPARE, ret_error);
     pthread_mutex_unlock(&store->lock);
     pthread_mutex_lock(&part->counts_lock);
     if (!code && !prepare_body(&part->rows, &part->counts, batches, count, to))
@@ -227,7 +227,7 @@ enum error_code diskwheel_apply(struct storage *storage, uint16_t partition, str
     pthread_mutex_lock(&store->lock);
     enum error_code code = ERROR_NONE;
     if (place->next > part->place.next || part->place.copy_end == STORAGE_COPYING)
-        code = diskwheel_worker_make_room(store, ret_error);
+        code = diskwheel_worker_make_room(store, DISKWHEEL_ROOM_TO_APPLY, ret_error);
     if (!code && (place->next > part->place.next || part->place.copy_end == STORAGE_COPYING)) {
         store->has_changed = true;
         code = diskwheel_change_apply_all(store, partition, body, ret_error);

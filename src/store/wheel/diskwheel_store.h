@@ -101,7 +101,7 @@ struct diskwheel_store {
     uint64_t flushed; /* number of the last flush whose state is on disk, or that failed */
     enum error_code flush_code;
     struct error flush_error; /* of the last flush */
-    uint64_t next_run;
+    _Atomic uint64_t next_run;
     struct diskwheel_kept kept;        /* what the partitions had when what is in runs was frozen */
     struct diskwheel_kept frozen_kept; /* and when `frozen` was */
     struct buffer gone; /* struct diskwheel_run *: not in the view, perhaps in the state on disk */
@@ -221,10 +221,16 @@ uint64_t diskwheel_worker_ask(struct diskwheel_store *store);
 /* Writes what is in memory, and waits for it. */
 enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error);
 
+/* What room is made for, as a multiple of the memory. A body that is in the log must be applied
+ * after a crash, too, when the disk is still full. So none is made without room to apply it. */
+enum diskwheel_room { DISKWHEEL_ROOM_TO_PREPARE = 2, DISKWHEEL_ROOM_TO_APPLY = 4 };
+
 /* Asks for a flush if half of the memory is used. Waits for what is being written if more than that
  * was added since its begin, in proportion: a short time in each call, not a long one in the last.
- * The caller holds the lock. Fails if the memory is full and the last flush failed. */
-enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error);
+ * The caller holds the lock. Fails if the last flush did, and the changes that a start would take
+ * from the log have `room` times the memory. */
+enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, enum diskwheel_room room,
+                                           struct error *ret_error);
 
 void diskwheel_worker_stop(struct diskwheel_store *store);
 

@@ -15,12 +15,11 @@
 #include <stdlib.h>
 
 enum {
-    WORKER_PARTS = 4,      /* parts of the memory beside a frozen stage; see worker_room */
-    WORKER_FULL = 3,       /* multiple of the memory up to which changes are kept if flushes fail */
-    WORKER_RUNS_MAX = 512, /* runs that are not rewritten for their number */
-    WORKER_MANY = 4,       /* part of that number from which rewriting goes before writing */
-    WORKER_LOOK = 64,      /* records between looks for a flush that is asked for */
-    WORKER_TELL = 1024,    /* changes between signals that a part of the stage is written */
+    WORKER_PARTS = 4,           /* parts of the memory beside a frozen stage; see worker_room */
+    WORKER_RUNS_MAX = 512,      /* runs that are not rewritten for their number */
+    WORKER_MANY = 4,            /* part of that number from which rewriting goes before writing */
+    WORKER_LOOK = 64,           /* records between looks for a flush that is asked for */
+    WORKER_TELL = 1024,         /* changes between signals that a part of the stage is written */
     WORKER_STALE = 3600 * 1000, /* milliseconds for which a run is not stale, at least */
 };
 
@@ -934,9 +933,10 @@ static uint64_t worker_room(const struct diskwheel_store *store)
            (uint64_t)((double)left * 2 / WORKER_PARTS * (double)done / (double)count);
 }
 
-enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, struct error *ret_error)
+enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, enum diskwheel_room room,
+                                           struct error *ret_error)
 {
-    const uint64_t most = store->options.memory_bytes, full = WORKER_FULL * most;
+    const uint64_t most = store->options.memory_bytes, full = room * most;
     const struct diskwheel_stage *first = store->frozen ? store->frozen : store->active;
 
     if (store->is_reader)
