@@ -7,6 +7,9 @@
 
 enum { MOMENT_ROWS = 400 };
 
+/* In 2100: rows that live are as far off as final ones, which are kept, so they share a run. */
+#define MOMENT_AT UINT64_C(4102444800000)
+
 struct moment_case {
     struct disk_memory *memory;
     struct testing_disk disk;
@@ -55,16 +58,16 @@ static void moment_flush(struct moment_case *moment)
     assert_int_equal(testing_flush(moment->storage), ERROR_NONE);
 }
 
-/* Row n is at 1000 + n, with the serial n + 1, and ended if it is before `ended`. */
+/* Row n is at MOMENT_AT + n, with the serial n + 1, and ended if it is before `ended`. */
 static void moment_write_rows(struct moment_case *moment, uint64_t from, uint64_t to,
                               uint64_t ended)
 {
     for (uint64_t n = from; n < to; n++) {
-        struct timer *timer = testing_timer(0, n + 1, 1000 + n);
+        struct timer *timer = testing_timer(0, n + 1, MOMENT_AT + n);
 
         if (n < ended) {
             timer->state = TIMER_FIRED;
-            timer->ended.ms = 1000 + n;
+            timer->ended.ms = MOMENT_AT + n;
         }
         testing_write(moment->storage, timer, 0, moment->meta);
         timer_free(timer);
@@ -74,14 +77,14 @@ static void moment_write_rows(struct moment_case *moment, uint64_t from, uint64_
 static void moment_forget_rows(struct moment_case *moment, uint64_t from, uint64_t to)
 {
     for (uint64_t n = from; n < to; n++) {
-        struct timer *timer = testing_timer(0, n + 1, 1000 + n);
+        struct timer *timer = testing_timer(0, n + 1, MOMENT_AT + n);
 
         timer->state = TIMER_FIRED;
-        timer->ended.ms = 1000 + n;
+        timer->ended.ms = MOMENT_AT + n;
         testing_commit(
             moment->storage,
             (struct storage_write){
-                .timer = timer, .was_at = {1000 + n}, .was_final = true, .is_forgotten = true},
+                .timer = timer, .was_at = {MOMENT_AT + n}, .was_final = true, .is_forgotten = true},
             moment->meta);
         timer_free(timer);
     }
@@ -90,7 +93,7 @@ static void moment_forget_rows(struct moment_case *moment, uint64_t from, uint64
 /* Ends all rows before row n. */
 static void moment_trim(struct moment_case *moment, uint64_t n)
 {
-    moment->meta.trim.ms = moment->meta.watermark.ms = 1000 + n;
+    moment->meta.trim.ms = moment->meta.watermark.ms = MOMENT_AT + n;
     testing_write_meta(moment->storage, 0, moment->meta);
 }
 
@@ -100,13 +103,32 @@ static void moment_assert_rows(struct moment_case *moment, uint64_t from, uint64
 
     assert_int_equal(page.count, to - from);
     for (size_t i = 0; i < page.count; i++)
-        assert_int_equal(page.timers[i]->at.ms, 1000 + from + i);
+        assert_int_equal(page.timers[i]->at.ms, MOMENT_AT + from + i);
     storage_page_free(&page);
 }
 
 static size_t moment_run_count(const struct moment_case *moment)
 {
     return diskwheel_store_of(moment->storage)->view->count;
+}
+
+/* A page without a bound has all rows, those in memory too. */
+static void test_page_of_all(void **state)
+{
+    const struct storage_scan scan = {.kind = STORAGE_SCAN_ALL,
+                                      .to = {WALL_NEVER, 0},
+                                      .rows_max = SIZE_MAX,
+                                      .bytes_max = SIZE_MAX};
+    struct moment_case moment;
+    struct storage_page page;
+
+    (void)state;
+    moment_begin(&moment);
+    moment_write_rows(&moment, 0, 9, 0);
+    assert_int_equal(storage_scan(moment.storage, &scan, &page, NULL), ERROR_NONE);
+    assert_int_equal(page.count, 9);
+    storage_page_free(&page);
+    moment_end(&moment);
 }
 
 /* Rows before the begin of a trim stay: another trim may begin there. */
@@ -134,14 +156,14 @@ static void test_marked_and_cut(void **state)
 
     (void)state;
     moment_begin(&moment);
-    moment_write_rows(&moment, 0, MOMENT_ROWS, 240);
+    moment_write_rows(&moment, 0, MOMENT_ROWS, 290);
     moment_flush(&moment);
-    moment_forget_rows(&moment, 0, 240);
+    moment_forget_rows(&moment, 0, 290);
     moment_flush(&moment);
-    moment_trim(&moment, 240);
+    moment_trim(&moment, 290);
     moment_flush(&moment);
     moment_flush(&moment);
-    moment_assert_rows(&moment, 240, MOMENT_ROWS);
+    moment_assert_rows(&moment, 290, MOMENT_ROWS);
     moment_end(&moment);
 }
 
@@ -196,16 +218,48 @@ static void test_trim_while_rows_are_written(void **state)
     moment_end(&moment);
 }
 
+/* The worker copies runs. */
+static void moment_trim_rewriting(void *context)
+{
+    struct moment_case *moment = context;
+
+    if (moment->is_done || !diskwheel_store_of(moment->storage)->rewritten)
+        return;
+    moment->is_done = true;
+    moment_trim(moment, 100);
+    moment_assert_rows(moment, 100, 300);
+}
+
+static void test_trim_while_runs_are_copied(void **state)
+{
+    struct moment_case moment;
+
+    (void)state;
+    moment_begin(&moment);
+    moment.disk.between = moment_trim_rewriting;
+    for (uint64_t n = 0; n < 300; n += 100) { /* as many runs as are copied */
+        moment_write_rows(&moment, n, n + 100, 300);
+        moment_flush(&moment);
+    }
+    moment.disk.between = NULL;
+    assert_true(moment.is_done);
+    moment_assert_rows(&moment, 100, 300);
+    moment_flush(&moment);
+    moment_crash(&moment);
+    moment_assert_rows(&moment, 100, 300);
+    moment_end(&moment);
+}
+
 static void moment_touch_all(struct moment_case *moment, uint32_t version)
 {
     for (uint64_t n = 0; n < MOMENT_ROWS; n++) {
-        struct timer *timer = testing_timer(0, n + 1, 1000 + n);
+        struct timer *timer = testing_timer(0, n + 1, MOMENT_AT + n);
 
         timer->due.ms += 10 + version;
         timer->version += version;
         testing_commit(
             moment->storage,
-            (struct storage_write){.timer = timer, .was_at = {1000 + n}, .is_touch = true},
+            (struct storage_write){.timer = timer, .was_at = {MOMENT_AT + n}, .is_touch = true},
             moment->meta);
         timer_free(timer);
     }
@@ -217,15 +271,15 @@ static void moment_assert_touched(struct moment_case *moment, uint32_t version)
 
     assert_int_equal(page.count, MOMENT_ROWS);
     for (size_t i = 0; i < page.count; i++)
-        assert_int_equal(page.timers[i]->due.ms, 1010 + i + version);
+        assert_int_equal(page.timers[i]->due.ms, MOMENT_AT + 10 + i + version);
     storage_page_free(&page);
     for (uint64_t n = 0; n < MOMENT_ROWS; n += 50) {
         struct timer *timer = NULL;
 
-        assert_int_equal(
-            storage_find(moment->storage, &(struct timer_id){{1000 + n}, 0, n + 1}, &timer, NULL),
-            ERROR_NONE);
-        assert_int_equal(timer->due.ms, 1010 + n + version);
+        assert_int_equal(storage_find(moment->storage,
+                                      &(struct timer_id){{MOMENT_AT + n}, 0, n + 1}, &timer, NULL),
+                         ERROR_NONE);
+        assert_int_equal(timer->due.ms, MOMENT_AT + 10 + n + version);
         timer_free(timer);
     }
 }
@@ -392,10 +446,12 @@ static void test_rewriting_forgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_page_of_all),
         cmocka_unit_test(test_trim_spares_rows_before_it),
         cmocka_unit_test(test_marked_and_cut),
         cmocka_unit_test(test_cut_within_a_block),
         cmocka_unit_test(test_trim_while_rows_are_written),
+        cmocka_unit_test(test_trim_while_runs_are_copied),
         cmocka_unit_test(test_touch_while_a_touch_is_written),
         cmocka_unit_test(test_clear_while_rows_are_written),
         cmocka_unit_test(test_state_that_fails),

@@ -263,8 +263,9 @@ static enum error_code diskwheel_read_page(struct diskwheel_store *store,
     assert(scan->partition < store->partition_count && scan->rows_max);
     page_builder_init(&builder, scan, diskwheel_read_forgotten_before(store));
     pthread_mutex_lock(&store->lock);
-    const bool is_seen = diskwheel_read_look(store, DISKWHEEL_TIMERS, from,
-                                             record_row_key(scan->partition, to), most + 1, &sight);
+    const bool is_seen =
+        diskwheel_read_look(store, DISKWHEEL_TIMERS, from, record_row_key(scan->partition, to),
+                            most + (most < SIZE_MAX), &sight);
     pthread_mutex_unlock(&store->lock);
     if (!is_seen)
         return error_set(ret_error, ERROR_NO_MEMORY, "scan");
