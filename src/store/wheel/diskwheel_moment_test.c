@@ -15,7 +15,8 @@ struct moment_case {
     struct testing_disk disk;
     struct storage *storage;
     struct storage_meta meta;
-    bool is_done; /* what happens between the calls of the disk happened */
+    uint64_t trim_to; /* row before which all end while runs are copied */
+    bool is_done;     /* what happens between the calls of the disk happened */
 };
 
 static void moment_open(struct moment_case *moment, uint64_t retain_ms)
@@ -226,16 +227,16 @@ static void moment_trim_rewriting(void *context)
     if (moment->is_done || !diskwheel_store_of(moment->storage)->rewritten)
         return;
     moment->is_done = true;
-    moment_trim(moment, 100);
-    moment_assert_rows(moment, 100, 300);
+    moment_trim(moment, moment->trim_to);
+    moment_assert_rows(moment, moment->trim_to, 300);
 }
 
-static void test_trim_while_runs_are_copied(void **state)
+static void moment_copy_and_trim(uint64_t trim_to)
 {
     struct moment_case moment;
 
-    (void)state;
     moment_begin(&moment);
+    moment.trim_to = trim_to;
     moment.disk.between = moment_trim_rewriting;
     for (uint64_t n = 0; n < 300; n += 100) { /* as many runs as are copied */
         moment_write_rows(&moment, n, n + 100, 300);
@@ -243,11 +244,19 @@ static void test_trim_while_runs_are_copied(void **state)
     }
     moment.disk.between = NULL;
     assert_true(moment.is_done);
-    moment_assert_rows(&moment, 100, 300);
+    moment_assert_rows(&moment, trim_to, 300);
     moment_flush(&moment);
     moment_crash(&moment);
-    moment_assert_rows(&moment, 100, 300);
+    moment_assert_rows(&moment, trim_to, 300);
     moment_end(&moment);
+}
+
+/* The trim moves the cuts of some runs, or of all. */
+static void test_trim_while_runs_are_copied(void **state)
+{
+    (void)state;
+    moment_copy_and_trim(100);
+    moment_copy_and_trim(250);
 }
 
 static void moment_touch_all(struct moment_case *moment, uint32_t version)
