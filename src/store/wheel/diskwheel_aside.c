@@ -171,11 +171,26 @@ static bool diskwheel_aside_load_note(void *context, const struct files_entry *e
     return true;
 }
 
+static void diskwheel_aside_note_mended(struct diskwheel_store *store)
+{
+    char name[DISKWHEEL_RUN_NAME_SIZE];
+
+    for (size_t i = 0; i < store->view->count; i++)
+        if (store->view->runs[i]->is_mended) {
+            diskwheel_run_name(store->view->runs[i]->number, name);
+            snprintf(store->found, sizeof(store->found),
+                     "%s was damaged behind its records, and nothing is lost: its index was made "
+                     "anew",
+                     name);
+        }
+}
+
 enum error_code diskwheel_aside_load(struct diskwheel_store *store, struct error *ret_error)
 {
     char folder[PATH_MAX];
     struct diskwheel_aside_notes notes = {.store = store, .folder = folder};
 
+    diskwheel_aside_note_mended(store);
     if (store->options.disk ||
         (size_t)snprintf(folder, sizeof(folder), "%s/" FOLDER_DAMAGED_NAME, store->folder) >=
             sizeof(folder) ||

@@ -246,6 +246,21 @@ static void diskwheel_check_count_damage(struct diskwheel_checker *checker,
             checker->checker.check->partitions[i].damaged += block->records;
 }
 
+/* Returns the position after the last block. */
+static uint64_t diskwheel_check_end(const struct diskwheel_run *run)
+{
+    uint64_t end = 0;
+
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
+        const struct diskwheel_run_table *table = &run->tables[i];
+
+        if (table->block_count)
+            end = table->blocks[table->block_count - 1].offset +
+                  table->blocks[table->block_count - 1].size;
+    }
+    return end;
+}
+
 static void diskwheel_check_run(struct diskwheel_checker *checker, struct diskwheel_run *run)
 {
     static const char *const names[DISKWHEEL_TABLES] = {"timers", "moved", "names"};
@@ -253,6 +268,11 @@ static void diskwheel_check_run(struct diskwheel_checker *checker, struct diskwh
         .run = run, .rows = calloc(run->partition_count, sizeof(*block.rows))};
     bool is_whole = true;
 
+    if (run->is_mended)
+        storage_checker_find(&checker->checker,
+                             "%s: byte %" PRIu64 " or later: its index or its end is damaged; all "
+                             "records are there, and the index is made anew from them",
+                             diskwheel_check_name(run), diskwheel_check_end(run));
     if (!block.rows)
         checker->code = error_set(&checker->error, ERROR_NO_MEMORY, "check");
     for (; block.table < DISKWHEEL_TABLES && !checker->code; block.table++) {

@@ -223,13 +223,12 @@ static void test_wheel_check_with_a_log(void **state)
     timer_free(timer);
 }
 
-/* A flipped bit of a run is found wherever it is. The open is refused, or a finding names file and
- * offset. */
+/* A flipped bit of a run is found wherever it is, by a finding that names file and offset. */
 static void test_wheel_check_flipped_bits(void **state)
 {
     struct wheel_check *fixture = *state;
     char path[400], name[DISKWHEEL_RUN_NAME_SIZE];
-    unsigned blocks = 0, refusals = 0;
+    unsigned blocks = 0, indexes = 0;
     struct buffer run;
     struct error error;
 
@@ -247,20 +246,88 @@ static void test_wheel_check_flipped_bits(void **state)
         run.data[i] ^= (char)(1 << i % 8);
         assert_true(file && fwrite(run.data, 1, run.size, file) == run.size && !fclose(file));
         run.data[i] ^= (char)(1 << i % 8);
-        const enum error_code code = wheel_check_look(fixture, &error);
-        assert_true(code == ERROR_NONE || code == ERROR_CORRUPT);
-        if (code) {
-            assert_non_null(strstr(error.text, name));
-            refusals++;
+        if (wheel_check_look(fixture, &error))
+            fail_msg("%s", error.text);
+        assert_non_null(strstr(fixture->findings, ": byte "));
+        assert_non_null(strstr(fixture->findings, name));
+        if (strstr(fixture->findings, "made anew")) { /* behind the blocks: nothing is lost */
+            assert_int_equal(fixture->check.findings, 1);
+            assert_int_equal(fixture->check.partitions[0].live, 3);
+            indexes++;
         } else {
-            assert_non_null(strstr(fixture->findings, ": byte "));
-            assert_non_null(strstr(fixture->findings, name));
             assert_int_equal(fixture->check.blocks_unread, 1);
             blocks++;
         }
     }
     buffer_deinit(&run);
-    assert_true(blocks > 0 && refusals > 0);
+    assert_true(blocks > 0 && indexes > 0);
+}
+
+/* A run whose index is damaged serves all of its records, and is replaced after the next flush. */
+static void test_wheel_check_mended(void **state)
+{
+    struct wheel_check *fixture = *state;
+    char path[400], name[DISKWHEEL_RUN_NAME_SIZE];
+    struct storage_stats stats;
+
+    storage_close(fixture->storage);
+    diskwheel_run_name(0, name);
+    snprintf(path, sizeof(path), "%s/%s", fixture->folder.path, name);
+    FILE *file = fopen(path, "r+");
+    assert_true(file && !fseek(file, -49, SEEK_END)); /* the last byte of the index */
+    const int byte = fgetc(file);
+    assert_true(!fseek(file, -49, SEEK_END) && fputc(byte ^ 1, file) != EOF && !fclose(file));
+    fixture->storage = testing_open_wheel(&fixture->options);
+    storage_stats(fixture->storage, &stats);
+    assert_non_null(strstr(stats.found, "nothing is lost"));
+    struct storage_page all = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
+    assert_int_equal(all.count, 3);
+    testing_assert_found(fixture->storage, all.timers[1], all.timers[1]->at.ms);
+    storage_page_free(&all);
+    testing_write_meta(fixture->storage, 0, wheel_check_meta);
+    assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
+    diskwheel_storage_rest(fixture->storage);
+    assert_false(files_exists(path));
+    assert_wheel_finds(fixture, 0, "");
+    assert_int_equal(fixture->check.partitions[0].live, 3);
+}
+
+/* A run that was cut short is refused wherever it ends, because what it had is unknown. So is one
+ * with two damages, of which one is in its index. */
+static void test_wheel_check_cut_short(void **state)
+{
+    struct wheel_check *fixture = *state;
+    char path[400], name[DISKWHEEL_RUN_NAME_SIZE];
+    struct buffer run;
+    struct error error;
+
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    diskwheel_run_name(0, name);
+    snprintf(path, sizeof(path), "%s/" FOLDER_CLOSED_NAME, fixture->folder.path);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof(path), "%s/%s", fixture->folder.path, name);
+    buffer_init(&run);
+    assert_int_equal(files_read_regular(path, SIZE_MAX, &run, NULL), ERROR_NONE);
+    for (size_t size = 0; size < run.size; size++) {
+        FILE *file = fopen(path, "w");
+
+        assert_true(file && fwrite(run.data, 1, size, file) == size && !fclose(file));
+        assert_int_equal(wheel_check_look(fixture, &error), ERROR_CORRUPT);
+        assert_non_null(strstr(error.text, name));
+    }
+    for (size_t at = 20; at < run.size - 48; at += 20) { /* the foot, and one other byte */
+        FILE *file = fopen(path, "w");
+
+        run.data[run.size - 1] ^= 1;
+        run.data[at] ^= 1;
+        assert_true(file && fwrite(run.data, 1, run.size, file) == run.size && !fclose(file));
+        const enum error_code code = wheel_check_look(fixture, &error);
+        assert_true(code == ERROR_CORRUPT || (!code && fixture->check.partitions[0].live == 3));
+        run.data[run.size - 1] ^= 1;
+        run.data[at] ^= 1;
+    }
+    buffer_deinit(&run);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, wheel_check_set_up, wheel_check_tear_down)
@@ -271,6 +338,7 @@ int main(void)
         TEST(test_wheel_check_fine),       TEST(test_wheel_check_pointers),
         TEST(test_wheel_check_names),      TEST(test_wheel_check_rows),
         TEST(test_wheel_check_with_a_log), TEST(test_wheel_check_flipped_bits),
+        TEST(test_wheel_check_cut_short),  TEST(test_wheel_check_mended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,14 +98,14 @@ static uint64_t diskwheel_choose_end(const struct diskwheel_choice *choice,
 }
 
 /* True if much of the run is over, or all of it probably is. A run of an earlier start that has no
- * rows is copied, once. */
+ * rows is copied, once. One whose index was made anew gets a file that is whole. */
 static bool diskwheel_choose_is_sparse(const struct diskwheel_choice *choice,
                                        const struct diskwheel_run *run)
 {
     const uint64_t stale_at = run->stale_at ? run->stale_at : diskwheel_choose_end(choice, run);
     uint64_t records = 0;
 
-    if (choice->now.ms > stale_at)
+    if (choice->now.ms > stale_at || run->is_mended)
         return true;
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++)
         records += run->tables[i].record_count;

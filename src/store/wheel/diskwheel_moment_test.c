@@ -5,7 +5,11 @@
 #include "store/wheel/diskwheel_testing.h"
 #include "sys/clock.h"
 
-enum { MOMENT_ROWS = 400 };
+enum {
+    MOMENT_ROWS = 400,
+    MOMENT_RUN = 40,                /* rows of one of the runs that are copied */
+    MOMENT_COPIED = 8 * MOMENT_RUN, /* rows of as many runs as are copied together */
+};
 
 /* In 2100: rows that live are as far off as final ones, which are kept, so they share a run. */
 #define MOMENT_AT UINT64_C(4102444800000)
@@ -228,7 +232,7 @@ static void moment_trim_rewriting(void *context)
         return;
     moment->is_done = true;
     moment_trim(moment, moment->trim_to);
-    moment_assert_rows(moment, moment->trim_to, 300);
+    moment_assert_rows(moment, moment->trim_to, MOMENT_COPIED);
 }
 
 static void moment_copy_and_trim(uint64_t trim_to)
@@ -238,16 +242,16 @@ static void moment_copy_and_trim(uint64_t trim_to)
     moment_begin(&moment);
     moment.trim_to = trim_to;
     moment.disk.between = moment_trim_rewriting;
-    for (uint64_t n = 0; n < 300; n += 100) { /* as many runs as are copied */
-        moment_write_rows(&moment, n, n + 100, 300);
+    for (uint64_t n = 0; n < MOMENT_COPIED; n += MOMENT_RUN) {
+        moment_write_rows(&moment, n, n + MOMENT_RUN, MOMENT_COPIED);
         moment_flush(&moment);
     }
     moment.disk.between = NULL;
     assert_true(moment.is_done);
-    moment_assert_rows(&moment, trim_to, 300);
+    moment_assert_rows(&moment, trim_to, MOMENT_COPIED);
     moment_flush(&moment);
     moment_crash(&moment);
-    moment_assert_rows(&moment, trim_to, 300);
+    moment_assert_rows(&moment, trim_to, MOMENT_COPIED);
     moment_end(&moment);
 }
 
@@ -256,7 +260,7 @@ static void test_trim_while_runs_are_copied(void **state)
 {
     (void)state;
     moment_copy_and_trim(100);
-    moment_copy_and_trim(250);
+    moment_copy_and_trim(300);
 }
 
 static void moment_touch_all(struct moment_case *moment, uint32_t version)

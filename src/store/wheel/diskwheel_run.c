@@ -126,9 +126,58 @@ static enum error_code diskwheel_run_read(const struct diskwheel_run *run, uint6
     return ERROR_NONE;
 }
 
+static void diskwheel_run_free_index(struct diskwheel_run *run)
+{
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
+        free(run->tables[i].blocks);
+        free(run->tables[i].filter);
+        free((void *)(uintptr_t)run->tables[i].marks);
+        free((void *)(uintptr_t)run->tables[i].damaged);
+        run->tables[i] = (struct diskwheel_run_table){0};
+    }
+    free(run->slices);
+    run->slices = NULL;
+    run->slice_count = 0;
+}
+
+/* True if the bytes are an index of the run with these blocks, although its sum is unknown. */
+static bool diskwheel_run_is_index(const struct diskwheel_run *run, struct bytes index,
+                                   uint64_t index_at)
+{
+    struct diskwheel_run read = {.partition_count = run->partition_count};
+    bool is_index = diskwheel_run_read_index(&read, index, index_at);
+
+    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES && is_index; i++)
+        is_index = read.tables[i].block_count == run->tables[i].block_count &&
+                   read.tables[i].record_count == run->tables[i].record_count;
+    diskwheel_run_free_index(&read);
+    return is_index;
+}
+
+/* Makes the index anew if all blocks are whole: the foot says where they end, or if that is what is
+ * damaged, the index that follows them. Then no record is lost. */
+static bool diskwheel_run_mend_index(struct diskwheel_run *run, bool has_foot, uint64_t index_at)
+{
+    const uint64_t foot_at = run->bytes - DISKWHEEL_RUN_FOOT;
+    struct buffer index;
+    uint64_t found_at;
+
+    diskwheel_run_free_index(run);
+    if (!diskwheel_run_mend(run, foot_at, &found_at))
+        return false;
+    if (has_foot)
+        return found_at == index_at;
+    buffer_init(&index);
+    const bool is_mended = !diskwheel_run_read(run, found_at, foot_at - found_at, &index, NULL) &&
+                           diskwheel_run_is_index(run, buffer_bytes(&index), found_at);
+    buffer_deinit(&index);
+    return is_mended;
+}
+
 static enum error_code diskwheel_run_load(struct diskwheel_run *run, struct error *ret_error)
 {
     struct buffer foot, index;
+    uint64_t index_at = 0;
     enum error_code code;
 
     if (run->bytes < DISKWHEEL_RUN_FOOT)
@@ -138,22 +187,25 @@ static enum error_code diskwheel_run_load(struct diskwheel_run *run, struct erro
     buffer_init(&index);
     const uint64_t foot_at = run->bytes - DISKWHEEL_RUN_FOOT;
     code = diskwheel_run_read(run, foot_at, DISKWHEEL_RUN_FOOT, &foot, ret_error);
-    if (!code && (memcmp(foot.data, DISKWHEEL_RUN_MAGIC, 8) != 0 ||
-                  get_le(foot.data + 8, 4) != DISKWHEEL_RUN_VERSION ||
-                  get_le(foot.data + 16, 8) != run->number || get_le(foot.data + 32, 8) > foot_at ||
-                  get_le(foot.data + 44, 4) != checksum_crc32c(0, foot.data, 44)))
+    const bool has_foot = !code && memcmp(foot.data, DISKWHEEL_RUN_MAGIC, 8) == 0 &&
+                          get_le(foot.data + 8, 4) == DISKWHEEL_RUN_VERSION &&
+                          get_le(foot.data + 16, 8) == run->number &&
+                          get_le(foot.data + 32, 8) <= foot_at &&
+                          get_le(foot.data + 44, 4) == checksum_crc32c(0, foot.data, 44);
+    if (!code && !has_foot)
         code = error_set(ret_error, ERROR_CORRUPT, "the end of %s is damaged; restore a backup",
                          run->path);
     if (!code) {
-        const uint64_t index_at = get_le(foot.data + 32, 8);
-
         run->id = get_le(foot.data + 24, 8);
+        index_at = get_le(foot.data + 32, 8);
         code = diskwheel_run_read(run, index_at, foot_at - index_at, &index, ret_error);
         if (!code && (get_le(foot.data + 40, 4) != checksum_crc32c(0, index.data, index.size) ||
                       !diskwheel_run_read_index(run, buffer_bytes(&index), index_at)))
             code = error_set(ret_error, ERROR_CORRUPT,
                              "the index of %s is damaged; restore a backup", run->path);
     }
+    if (code == ERROR_CORRUPT && diskwheel_run_mend_index(run, has_foot, index_at))
+        code = ERROR_NONE;
     buffer_deinit(&index);
     buffer_deinit(&foot);
     return code;
@@ -162,6 +214,13 @@ static enum error_code diskwheel_run_load(struct diskwheel_run *run, struct erro
 enum error_code diskwheel_run_open(const struct disk_calls *disk, const char *folder,
                                    uint64_t number, uint16_t partition_count,
                                    struct diskwheel_run **ret_run, struct error *ret_error)
+{
+    return diskwheel_run_open_known(disk, folder, number, 0, partition_count, ret_run, ret_error);
+}
+
+enum error_code diskwheel_run_open_known(const struct disk_calls *disk, const char *folder,
+                                         uint64_t number, uint64_t id, uint16_t partition_count,
+                                         struct diskwheel_run **ret_run, struct error *ret_error)
 {
     const size_t size = strlen(folder) + 1 + DISKWHEEL_RUN_NAME_SIZE;
     struct diskwheel_run *run = calloc(1, sizeof(*run) + size);
@@ -173,6 +232,7 @@ enum error_code diskwheel_run_open(const struct disk_calls *disk, const char *fo
     snprintf(run->path, size, "%s/%s", folder, name);
     run->disk = disk;
     run->number = number;
+    run->id = id;
     run->partition_count = partition_count;
     run->file = -1;
     atomic_init(&run->references, 1);
@@ -222,13 +282,7 @@ void diskwheel_run_release(struct diskwheel_run *run)
         run->disk->close(run->disk, run->file);
     if (atomic_load(&run->is_over))
         run->disk->remove(run->disk, run->path);
-    for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
-        free(run->tables[i].blocks);
-        free(run->tables[i].filter);
-        free((void *)(uintptr_t)run->tables[i].marks);
-        free((void *)(uintptr_t)run->tables[i].damaged);
-    }
-    free(run->slices);
+    diskwheel_run_free_index(run);
     free((void *)(uintptr_t)run->cuts);
     free((void *)(uintptr_t)run->kept_cuts);
     free(run);
@@ -309,7 +363,8 @@ bool diskwheel_run_may_have(const struct diskwheel_run *run, enum diskwheel_tabl
         if (slice->serial_min <= key.low && key.low <= slice->serial_max)
             return true;
     }
-    return diskwheel_run_filter_has(of->filter, of->filter_bytes, diskwheel_run_hash(table, key));
+    return run->is_mended ||
+           diskwheel_run_filter_has(of->filter, of->filter_bytes, diskwheel_run_hash(table, key));
 }
 
 /* ---- walking ---- */

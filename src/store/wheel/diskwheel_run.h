@@ -109,6 +109,7 @@ struct diskwheel_run {
      * Set before others see the run */
     uint64_t stale_at;
     atomic_uint references;
+    bool is_mended; /* its index or its end is damaged: the index was made anew, without filters */
     atomic_bool is_over; /* its file goes with the last reference */
     char path[];
 };
@@ -119,6 +120,12 @@ void diskwheel_run_name(uint64_t number, char ret_name[DISKWHEEL_RUN_NAME_SIZE])
 enum error_code diskwheel_run_open(const struct disk_calls *disk, const char *folder,
                                    uint64_t number, uint16_t partition_count,
                                    struct diskwheel_run **ret_run, struct error *ret_error);
+
+/* Opens one whose id is known; 0 if it is not. If only the end of the file is damaged, its blocks
+ * are read with this id. The caller compares it. */
+enum error_code diskwheel_run_open_known(const struct disk_calls *disk, const char *folder,
+                                         uint64_t number, uint64_t id, uint16_t partition_count,
+                                         struct diskwheel_run **ret_run, struct error *ret_error);
 
 static inline struct diskwheel_run *diskwheel_run_hold(struct diskwheel_run *run)
 {

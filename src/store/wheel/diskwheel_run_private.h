@@ -14,6 +14,11 @@ enum {
     DISKWHEEL_FILTER_PROBES = 6,
 };
 
+/* Makes the tables and slices of a run without any from the blocks at its begin, up to the first
+ * position that has none, which is `end` at most. That is where its index was, unless the block
+ * there is damaged. Returns false if out of memory. */
+bool diskwheel_run_mend(struct diskwheel_run *run, uint64_t end, uint64_t *ret_index_at);
+
 /* Hash of a record in its table's filter: by partition and serial, or by the name. */
 static inline uint64_t diskwheel_run_hash(enum diskwheel_table table, struct record_key key)
 {

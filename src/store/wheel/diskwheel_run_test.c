@@ -2,7 +2,7 @@
  * random records against arrays; then each byte of a small run is changed in turn. */
 #include "log/files/log_disk_testing.h"
 #include "store/storage_testing.h"
-#include "store/wheel/diskwheel_run.h"
+#include "store/wheel/diskwheel_run_private.h"
 
 enum { RECORDS = 3000, VALUE_MAX = 300, RUN = 7, PARTITIONS = 5, RUN_FILE_MAX = 64 * 1024 };
 
@@ -17,6 +17,7 @@ struct run_fixture {
     struct testing_folder folder;
     struct run_record records[DISKWHEEL_TABLES][RECORDS];
     size_t counts[DISKWHEEL_TABLES];
+    uint64_t id; /* of the run; 0 while it is unknown */
 };
 
 static void run_make_records(struct run_fixture *fixture, struct random *random, size_t most)
@@ -162,7 +163,7 @@ static size_t run_read_damaged(const struct run_fixture *fixture, struct disk_me
     struct diskwheel_run *run;
     size_t found = 0;
 
-    if (diskwheel_run_open(&memory->disk, "/d", RUN, PARTITIONS, &run, NULL))
+    if (diskwheel_run_open_known(&memory->disk, "/d", RUN, fixture->id, PARTITIONS, &run, NULL))
         return 0;
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++) {
         struct diskwheel_cursor cursor = {.run = NULL};
@@ -192,13 +193,26 @@ static size_t run_read_damaged(const struct run_fixture *fixture, struct disk_me
     return found;
 }
 
+static bool run_was_mended(struct run_fixture *fixture, struct disk_memory *memory)
+{
+    struct diskwheel_run *run;
+
+    assert_int_equal(
+        diskwheel_run_open_known(&memory->disk, "/d", RUN, fixture->id, PARTITIONS, &run, NULL),
+        ERROR_NONE);
+    const bool was_mended = run->is_mended;
+    fixture->id = run->id;
+    diskwheel_run_release(run);
+    return was_mended;
+}
+
 static void test_each_byte_changed(void **state)
 {
     struct random random = random_seeded(testing_seed());
     struct run_fixture *fixture = calloc(1, sizeof(*fixture));
     struct disk_memory *memory = disk_memory_create(random_next(&random));
     char name[DISKWHEEL_RUN_NAME_SIZE];
-    size_t all = 0;
+    size_t all = 0, mended = 0;
 
     (void)state;
     assert_non_null(fixture);
@@ -208,6 +222,7 @@ static void test_each_byte_changed(void **state)
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++)
         all += fixture->counts[table];
     assert_int_equal(run_read_damaged(fixture, memory), all);
+    assert_false(run_was_mended(fixture, memory));
     diskwheel_run_name(RUN, name);
     for (uint64_t at = 0; at < RUN_FILE_MAX; at++) {
         char *byte = disk_memory_byte(memory, name, at);
@@ -216,10 +231,14 @@ static void test_each_byte_changed(void **state)
             break;
         const char was = *byte;
         *byte = (char)(was ^ (1 + (char)random_below(&random, 255)));
-        assert_true(run_read_damaged(fixture, memory) < all || all == 0);
+        const size_t found = run_read_damaged(fixture, memory);
+        const bool is_mended = run_was_mended(fixture, memory);
+        assert_true(is_mended ? found == all : found < all); /* behind the blocks, or in one */
+        mended += is_mended;
         *byte = was;
     }
     assert_int_equal(run_read_damaged(fixture, memory), all);
+    assert_true(mended > DISKWHEEL_RUN_FOOT && !run_was_mended(fixture, memory));
     free(memory);
     free(fixture);
 }

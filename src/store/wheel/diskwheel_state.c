@@ -377,8 +377,8 @@ static enum error_code diskwheel_state_read_run(struct diskwheel_store *store, s
     if (!diskwheel_state_take_number(text, 8, &number) ||
         !diskwheel_state_take_number(text, 8, &id) || !diskwheel_state_take_number(text, 2, &cuts))
         return diskwheel_state_damaged(store, ret_error);
-    const enum error_code code = diskwheel_run_open(store->disk, store->folder, number,
-                                                    store->partition_count, &run, ret_error);
+    const enum error_code code = diskwheel_run_open_known(store->disk, store->folder, number, id,
+                                                          store->partition_count, &run, ret_error);
     if (code)
         return code;
     if (run->id != id) {

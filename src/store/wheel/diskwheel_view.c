@@ -64,16 +64,20 @@ static void diskwheel_view_count(struct diskwheel_view *view, const struct diskw
 
 /* `list` is where the next entry of a list goes, and moves on. */
 static void diskwheel_view_add(struct diskwheel_view *view, size_t list, size_t number,
-                               const struct diskwheel_run_slice *slice,
-                               const struct diskwheel_run_table *table)
+                               const struct diskwheel_run_slice *slice, enum diskwheel_table table)
 {
+    const struct diskwheel_run *run = view->runs[number];
     struct diskwheel_view_entry *entry = &view->entries[view->starts[list]++];
 
     *entry = (struct diskwheel_view_entry){.at_max = UINT64_MAX,
                                            .serial_min = 1,
-                                           .filter = table->filter,
-                                           .filter_bytes = table->filter_bytes,
+                                           .filter = run->tables[table].filter,
+                                           .filter_bytes = run->tables[table].filter_bytes,
                                            .number = number};
+    if (run->is_mended) { /* it has no filters: it may have each record */
+        entry->serial_min = 0;
+        entry->serial_max = UINT64_MAX;
+    }
     if (!slice)
         return;
     entry->at_min = slice->at_min;
@@ -103,11 +107,10 @@ void diskwheel_view_index(struct diskwheel_view *view)
 
         for (size_t k = 0; k < run->slice_count; k++)
             diskwheel_view_add(view, run->slices[k].partition, i, &run->slices[k],
-                               &run->tables[DISKWHEEL_TIMERS]);
+                               DISKWHEEL_TIMERS);
         for (enum diskwheel_table table = DISKWHEEL_MOVED; table < DISKWHEEL_TABLES; table++)
             if (run->tables[table].block_count)
-                diskwheel_view_add(view, diskwheel_view_list_of(view, table), i, NULL,
-                                   &run->tables[table]);
+                diskwheel_view_add(view, diskwheel_view_list_of(view, table), i, NULL, table);
     }
     for (size_t i = lists; i > 0; i--) /* each has become its end */
         view->starts[i] = view->starts[i - 1];
