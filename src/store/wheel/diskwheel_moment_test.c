@@ -1,7 +1,7 @@
 /* Goal: what random commits meet seldom: a run that is over is dropped, and no other; what comes
  * while the worker writes is neither lost nor comes back; and what failed to be written is still
- * there. Method: a few hundred rows of one partition, so that a run has several blocks, on a disk in
- * memory whose calls can be made to fail, or to do something between. */
+ * there. Method: a few hundred rows of one partition, so that a run has several blocks, on a disk
+ * in memory whose calls can be made to fail, or to do something between. */
 #include "store/wheel/diskwheel_testing.h"
 #include "sys/clock.h"
 

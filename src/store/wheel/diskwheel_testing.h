@@ -148,7 +148,8 @@ struct testing_disk {
     const struct disk_calls *below;
     uint64_t calls, fail_at; /* number of calls; the one that fails, 0 for none */
     int fail_with;           /* an errno */
-    /* Called before a file is made, written or synced, without a lock of the store; NULL for none. */
+    /* Called before a file is made, written or synced, without a lock of the store. NULL has no
+     * effect. */
     void (*between)(void *context);
     void *context;
 };
