@@ -1,6 +1,7 @@
 /* disk.c - the simulated storage: takes reads, delays or fails them; and the faults of the disk. */
 #include "disk.h"
 
+#include "wheel_disk.h"
 #include "world.h"
 
 #include <assert.h>
@@ -10,15 +11,53 @@ void disk_init(struct world *world)
 {
     struct disk *disk = &world->disk;
 
-    *disk = (struct disk){.storage = memory_storage_create(world->plan.partition_count)};
+    *disk = (struct disk){.storage = NULL};
+    list_init(&disk->tickets);
+    if (world->settings->store == PLAN_STORE_WHEEL) {
+        disk->files = wheel_disk_create(world->settings->seed);
+        disk->storage = wheel_disk_open(disk->files, world->plan.partition_count);
+        return;
+    }
+    disk->storage = memory_storage_create(world->plan.partition_count);
     assert(disk->storage);
     memory_storage_hold(disk->storage);
-    list_init(&disk->tickets);
 }
 
 void disk_deinit(struct world *world)
 {
     storage_close(world->disk.storage);
+    free(world->disk.files);
+}
+
+void disk_sync(struct world *world)
+{
+    if (world->disk.files)
+        wheel_disk_sync(world->disk.files, world->disk.storage);
+    else
+        memory_storage_sync(world->disk.storage);
+}
+
+void disk_lose(struct world *world)
+{
+    struct disk *disk = &world->disk;
+
+    if (disk->files)
+        disk->storage = wheel_disk_crash(disk->files, disk->storage, world->plan.partition_count);
+    else
+        memory_storage_crash(disk->storage,
+                             world_below(world, memory_storage_held(disk->storage) + 1));
+}
+
+/* Damage of the files of the store on a wheel is diskwheel_damage_test's. */
+bool disk_damage(struct world *world, const struct timer_id *id)
+{
+    return !world->disk.files && memory_storage_damage(world->disk.storage, id);
+}
+
+void disk_check(struct world *world)
+{
+    if (!world->disk.files)
+        memory_storage_check(world->disk.storage);
 }
 
 uint64_t disk_later(struct world *world, uint64_t *last_ms, uint64_t delay_ms)
@@ -75,9 +114,13 @@ static void read_now(struct world *world, struct ticket *ticket)
     const enum error_code code = fault(world, world->plan.read_fail_permille, false);
     struct engine_read *answer = &ticket->answer;
 
-    memory_storage_fail_read(disk->storage, code ? 1 : 0, code);
+    if (!disk->files)
+        memory_storage_fail_read(disk->storage, code ? 1 : 0, code);
     *answer = *ticket->read;
-    engine_read_perform(answer, disk->storage);
+    if (code && disk->files)
+        answer->result = code;
+    else
+        engine_read_perform(answer, disk->storage);
     assert(!code || answer->result == code);
     ticket->is_done = true;
     world->totals->reads++;

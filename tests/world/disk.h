@@ -20,10 +20,13 @@ struct ticket {
     struct engine_read answer; /* a copy of the read, so that a crash can forget either */
 };
 
+struct disk_memory;
+
 struct disk {
     struct storage *storage;
-    struct list tickets; /* oldest first */
-    uint64_t read_ms;    /* time of the last read */
+    struct disk_memory *files; /* of the store on a wheel; NULL if the storage is in memory */
+    struct list tickets;       /* oldest first */
+    uint64_t read_ms;          /* time of the last read */
     /* time of the last answer to a read, which the next one may not overtake */
     uint64_t read_end_ms;
     uint64_t outage_end_ms;
@@ -32,6 +35,18 @@ struct disk {
 
 void disk_init(struct world *world);
 void disk_deinit(struct world *world);
+
+/* What was applied survives a crash. */
+void disk_sync(struct world *world);
+
+/* A crash of the process, and of its machine: some changes that were not synced are lost. */
+void disk_lose(struct world *world);
+
+/* Damages the record of a timer. Returns false if it has none that can be. */
+bool disk_damage(struct world *world, const struct timer_id *id);
+
+/* Aborts unless the storage is sound, as far as it can tell. */
+void disk_check(struct world *world);
 
 /* Takes a read of the engine, which still owns it. */
 void disk_take_read(struct world *world, uint16_t partition, struct engine_read *read);

@@ -281,7 +281,7 @@ void finish_run(struct world *world)
     run_out(world);
     check_pending(world);
     model_compare(world);
-    memory_storage_check(world->disk.storage);
+    disk_check(world);
     host_stop(world);
     host_start(world);
     run_out(world);

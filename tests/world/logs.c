@@ -228,7 +228,7 @@ static void write_appends(struct world *world, struct logs_append **appends, siz
     for (size_t i = 0; i < count; i++)
         turn(world, partitions[i]);
     if (world_chance(world, 50))
-        memory_storage_sync(world->disk.storage);
+        disk_sync(world);
 }
 
 static void commit_begin(struct world *world)
@@ -443,7 +443,6 @@ static void cut_off(struct world *world)
 void logs_crash(struct world *world)
 {
     struct sim_logs *logs = &world->logs;
-    struct storage *storage = world->disk.storage;
 
     for (struct list *link; (link = list_pop(&logs->answers));) {
         struct logs_answer *answer = list_item(link, struct logs_answer, link);
@@ -465,5 +464,5 @@ void logs_crash(struct world *world)
         logs->replicas[p].replica = NULL;
     }
     logs->is_busy = false;
-    memory_storage_crash(storage, world_below(world, memory_storage_held(storage) + 1));
+    disk_lose(world);
 }

@@ -62,6 +62,9 @@ enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
 /* The log of several nodes: as each seed says, or always that one. */
 enum plan_log { PLAN_LOG_DRAWN, PLAN_LOG_KAFKA, PLAN_LOG_POSTGRES };
 
+/* The storage of one node. That of several is in memory. */
+enum plan_store { PLAN_STORE_MEMORY, PLAN_STORE_WHEEL };
+
 /* X(name): features that a run can do without, so that a failing run can be made smaller. */
 #define FEATURE_LIST(X) \
     X(crashes)          \

@@ -3,12 +3,14 @@
  * checks the promises at each step.
  *
  *     world [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
- *           [--nodes one|several] [--log kafka|postgres] [--without FEATURE,...] [--shrink]
+ *           [--nodes one|several] [--log kafka|postgres] [--store memory|wheel]
+ *           [--without FEATURE,...] [--shrink]
  *
  * --replay runs each seed twice and demands equal hashes of all events. --seeds reads a line "seed
  * steps FEATURE,..." for each run from a file, which is made without those features. --nodes makes
  * all runs of one node, or of several, and --log gives all runs of several nodes a log that behaves
- * as Kafka, or as PostgreSQL (table.h): otherwise their seeds say. --without takes features away
+ * as Kafka, or as PostgreSQL (table.h): otherwise their seeds say. --store gives a single node the
+ * storage in memory, or the one on a wheel over a disk in memory. --without takes features away
  * (plan.h); --shrink removes features and steps that a failing run does not need, and shows the
  * rest.
  *
@@ -41,6 +43,7 @@ struct arguments {
     bool is_shrunk;
     enum plan_nodes nodes;
     enum plan_log log;
+    enum plan_store store;
     uint64_t without;  /* removed features: a bit for each of enum feature */
     const char *seeds; /* file of seeds; NULL to count on from `seed` */
 };
@@ -72,6 +75,12 @@ static bool parse_log(const char *text, enum plan_log *ret_log)
     return *ret_log == PLAN_LOG_KAFKA || !strcmp(text, "postgres");
 }
 
+static bool parse_store(const char *text, enum plan_store *ret_store)
+{
+    *ret_store = !strcmp(text, "wheel") ? PLAN_STORE_WHEEL : PLAN_STORE_MEMORY;
+    return *ret_store == PLAN_STORE_WHEEL || !strcmp(text, "memory");
+}
+
 static bool parse(int argc, char **argv, struct arguments *ret_arguments)
 {
     for (int i = 1; i < argc; i++) {
@@ -98,6 +107,9 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
         else if (!strcmp(argv[i], "--log") && argv[i + 1] &&
                  parse_log(argv[i + 1], &ret_arguments->log))
             i++;
+        else if (!strcmp(argv[i], "--store") && argv[i + 1] &&
+                 parse_store(argv[i + 1], &ret_arguments->store))
+            i++;
         else if (!strcmp(argv[i], "--seeds") && argv[i + 1])
             ret_arguments->seeds = argv[++i];
         else
@@ -109,8 +121,13 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
 static void run_one(const struct arguments *arguments, struct progress *progress, uint64_t seed,
                     uint64_t steps)
 {
-    const struct settings settings = {
-        seed, steps, arguments->nodes, arguments->log, arguments->without, arguments->is_verbose};
+    const struct settings settings = {seed,
+                                      steps,
+                                      arguments->nodes,
+                                      arguments->log,
+                                      arguments->store,
+                                      arguments->without,
+                                      arguments->is_verbose};
     const struct itimerval limit = {.it_value.tv_sec = RUN_SECONDS_MAX};
 
     progress->seed = seed;
@@ -216,10 +233,11 @@ static void print_command(const struct arguments *arguments, uint64_t seed, uint
 {
     static const char *const nodes[] = {"", " --nodes one", " --nodes several"};
     static const char *const logs[] = {"", " --log kafka", " --log postgres"};
+    static const char *const stores[] = {"", " --store wheel"};
     const char *separator = " --without ";
 
-    printf("world --seed %" PRIu64 " --runs 1 --steps %" PRIu64 "%s%s", seed, steps,
-           nodes[arguments->nodes], logs[arguments->log]);
+    printf("world --seed %" PRIu64 " --runs 1 --steps %" PRIu64 "%s%s%s", seed, steps,
+           nodes[arguments->nodes], logs[arguments->log], stores[arguments->store]);
     for (uint32_t i = 0; i < FEATURES; i++) {
         if (!(without & UINT64_C(1) << i))
             continue;
@@ -317,7 +335,8 @@ int main(int argc, char **argv)
     if (getrandom(&arguments.seed, 4, 0) != 4 || !parse(argc, argv, &arguments)) {
         fprintf(stderr, "usage: world [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] "
                         "[--replay] [--seeds FILE] [--nodes one|several] "
-                        "[--log kafka|postgres] [--without FEATURE,...] [--shrink]\n");
+                        "[--log kafka|postgres] [--store memory|wheel] [--without FEATURE,...] "
+                        "[--shrink]\n");
         return 2;
     }
     struct progress *progress =

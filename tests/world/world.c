@@ -110,9 +110,8 @@ static void damage(struct world *world)
         !world_chance(world, world->plan.damage_permille))
         return;
     struct twin *twin = model->twins[world_below(world, model->count)];
-    memory_storage_sync(world->disk.storage); /* a crash does not undo the damage */
-    if (!twin_is_live(twin) || twin->is_damaged ||
-        !memory_storage_damage(world->disk.storage, &twin->id))
+    disk_sync(world); /* a crash does not undo the damage */
+    if (!twin_is_live(twin) || twin->is_damaged || !disk_damage(world, &twin->id))
         return;
     twin->is_damaged = twin->was_damaged = true;
     world->totals->damaged++;

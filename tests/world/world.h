@@ -49,6 +49,7 @@ struct settings {
     uint64_t steps; /* length of the part with faults, in steps; the end of the run follows it */
     enum plan_nodes nodes;
     enum plan_log log;
+    enum plan_store store;
     uint64_t without; /* removed features: a bit for each of enum feature */
     bool is_verbose;
 };
