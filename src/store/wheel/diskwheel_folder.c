@@ -39,9 +39,6 @@ enum error_code diskwheel_folder_open(struct diskwheel_store *store, struct erro
         code = diskwheel_folder_check(store, ret_error);
     if (code || !store->is_reader)
         return code;
-    if (store->folder_state.is_new)
-        return error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no store",
-                         store->folder);
     if (!store->identity.is_known)
         folder_find_log(store->folder, &store->identity);
     return ERROR_NONE;

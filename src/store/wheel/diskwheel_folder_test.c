@@ -358,9 +358,17 @@ static void test_wheel_folder_read(void **state)
     uint16_t partitions;
     uint64_t cluster;
 
+    struct error error;
     assert_int_equal(diskwheel_storage_open_to_export(fixture->folder.path, &storage, &partitions,
-                                                      &cluster, NULL),
-                     ERROR_IO); /* there is no state */
+                                                      &cluster, &error),
+                     ERROR_INVALID);
+    assert_non_null(strstr(error.text, "is no data folder"));
+    wheel_folder_put(fixture, "run-0000000000000000", BYTES("a run"));
+    assert_int_equal(diskwheel_storage_open_to_export(fixture->folder.path, &storage, &partitions,
+                                                      &cluster, &error),
+                     ERROR_CORRUPT);
+    assert_non_null(strstr(error.text, "STATE is missing"));
+    assert_int_equal(unlink(wheel_folder_path(fixture, "run-0000000000000000")), 0);
     fixture->options.cluster = TESTING_CLUSTER;
     wheel_folder_fill(fixture, 1, FEW);
     const uint64_t sum = wheel_folder_sum(fixture);

@@ -115,6 +115,17 @@ enum error_code diskwheel_open(const struct diskwheel_options *options,
     return diskwheel_open_store(diskwheel_open_create(options), ret_store, ret_error);
 }
 
+/* Says what is wrong with a folder without a state. */
+static enum error_code diskwheel_open_refuse(const char *folder, struct error *ret_error)
+{
+    struct folder_state state;
+    const enum error_code code = folder_look(folder, FOLDER_OF_WHEEL, &state, ret_error);
+
+    return code ? code
+                : error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no store",
+                            folder);
+}
+
 enum error_code diskwheel_open_to_read(const char *folder, struct diskwheel_store **ret_store,
                                        struct error *ret_error)
 {
@@ -124,6 +135,8 @@ enum error_code diskwheel_open_to_read(const char *folder, struct diskwheel_stor
 
     if (!code)
         code = diskwheel_state_read_count(folder, &options.partition_count, ret_error);
+    if (code == ERROR_NOT_FOUND)
+        return diskwheel_open_refuse(folder, ret_error);
     if (code)
         return code;
     struct diskwheel_store *store = diskwheel_open_create(&options);

@@ -608,7 +608,11 @@ enum error_code diskwheel_state_read_count(const char *folder, uint16_t *ret_par
         failed = disk->read(disk, file, 0, head, sizeof(head), &got);
         disk->close(disk, file);
     }
-    enum error_code code = failed ? disk_failed(failed, "read", path, ret_error) : ERROR_NONE;
+    enum error_code code = ERROR_NONE;
+    if (failed == ENOENT)
+        code = error_set(ret_error, ERROR_NOT_FOUND, "%s is missing", path);
+    else if (failed)
+        code = disk_failed(failed, "read", path, ret_error);
     const uint64_t count = got == sizeof(head) ? get_le(head + 12, 2) : 0;
     if (!code && !count)
         code = error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup", path);

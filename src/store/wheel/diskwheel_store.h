@@ -156,7 +156,7 @@ void diskwheel_state_encode(const struct diskwheel_store *store, const struct di
  * Removes other runs, unless the store is a reader. */
 enum error_code diskwheel_state_read(struct diskwheel_store *store, struct error *ret_error);
 
-/* Reads the number of partitions. ERROR_CORRUPT if there is no state. */
+/* Reads the number of partitions. ERROR_NOT_FOUND if there is no state. */
 enum error_code diskwheel_state_read_count(const char *folder, uint16_t *ret_partition_count,
                                            struct error *ret_error);
 
