@@ -14,12 +14,12 @@ static enum error_code diskwheel_load_meta(struct storage *storage, uint16_t par
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
     const struct diskwheel_part *part = &store->parts[partition];
-    enum error_code code = ERROR_NONE;
 
     assert(partition < store->partition_count);
     *ret_meta = (struct storage_meta){0};
     pthread_mutex_lock(&store->lock);
-    if (part->meta.size)
+    enum error_code code = diskwheel_part_check(part, ret_error);
+    if (!code && part->meta.size)
         code = record_meta_decode(partition, buffer_bytes(&part->meta), ret_meta, ret_error);
     pthread_mutex_unlock(&store->lock);
     return code;
@@ -31,10 +31,12 @@ static enum error_code diskwheel_load_tenant_counts(struct storage *storage, uin
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
     const struct tenant_counts_tenant *tenant;
-    enum error_code code = ERROR_NONE;
     size_t cursor = 0;
 
     assert(partition < store->partition_count);
+    pthread_mutex_lock(&store->lock);
+    enum error_code code = diskwheel_part_check(&store->parts[partition], ret_error);
+    pthread_mutex_unlock(&store->lock);
     pthread_mutex_lock(&store->parts[partition].counts_lock);
     const struct tenant_counts *counts = &store->parts[partition].counts.tenant_counts;
     while (!code && (tenant = tenant_counts_next(counts, &cursor)))
@@ -52,13 +54,13 @@ static enum error_code diskwheel_load_note(struct storage *storage, enum storage
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
     const struct store_key key = store_note_key(note, partition);
-    enum error_code code = ERROR_NONE;
     struct bytes bytes = {0};
 
     assert(partition < store->partition_count);
     pthread_mutex_lock(&store->lock);
     const struct buffer *record = &store->parts[partition].notes[note];
-    if (record->size)
+    enum error_code code = diskwheel_part_check(&store->parts[partition], ret_error);
+    if (!code && record->size)
         code = record_note_decode((struct bytes){key.data, key.size}, buffer_bytes(record), &bytes,
                                   ret_error);
     if (!code)

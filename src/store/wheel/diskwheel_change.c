@@ -15,6 +15,8 @@ enum error_code diskwheel_prepare(struct storage *storage, struct storage_batch 
     assert(batches[0]->partition < store->partition_count);
     pthread_mutex_lock(&store->lock);
     enum error_code code = diskwheel_worker_make_room(store, DISKWHEEL_ROOM_TO_PREPARE, ret_error);
+    if (!code && diskwheel_part_check(part, ret_error))
+        code = ERROR_UNREADABLE; /* its place is to be loaded, and the log applied from there */
     pthread_mutex_unlock(&store->lock);
     pthread_mutex_lock(&part->counts_lock);
     if (!code && !prepare_body(&part->rows, &part->counts, batches, count, to))
@@ -226,11 +228,14 @@ enum error_code diskwheel_apply(struct storage *storage, uint16_t partition, str
                          partition);
     pthread_mutex_lock(&store->lock);
     enum error_code code = ERROR_NONE;
-    if (place->next > part->place.next || part->place.copy_end == STORAGE_COPYING)
+    /* nothing is flushed before a torn body is whole */
+    if ((place->next > part->place.next || part->place.copy_end == STORAGE_COPYING) &&
+        !part->is_torn)
         code = diskwheel_worker_make_room(store, DISKWHEEL_ROOM_TO_APPLY, ret_error);
     if (!code && (place->next > part->place.next || part->place.copy_end == STORAGE_COPYING)) {
         store->has_changed = true;
         code = diskwheel_change_apply_all(store, partition, body, ret_error);
+        part->is_torn = code != ERROR_NONE;
         if (!code)
             part->place = *place;
     }

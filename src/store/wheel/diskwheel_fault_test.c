@@ -90,10 +90,15 @@ static bool fault_try(struct fault_case *fault, bool (*step)(struct fault_case *
 
 static bool fault_apply(struct fault_case *fault, uint64_t at)
 {
+    const uint16_t partition = fault->log->bodies[at].partition;
+    struct storage_meta meta;
+
     for (int i = 0; i < FAULT_TRIES; i++) {
         if (!testing_bodies_apply(fault->log, at, fault->storage))
             return true;
-        testing_flush(fault->storage); /* what was applied in part gets into runs */
+        /* what was applied in part is neither written nor read */
+        assert_int_not_equal(testing_flush(fault->storage), ERROR_NONE);
+        assert_int_equal(storage_load_meta(fault->storage, partition, &meta, NULL), ERROR_IO);
     }
     return false;
 }

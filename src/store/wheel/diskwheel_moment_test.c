@@ -223,6 +223,39 @@ static void test_trim_while_rows_are_written(void **state)
     moment_end(&moment);
 }
 
+static void moment_trim_all_final(void *context)
+{
+    struct moment_case *moment = context;
+
+    if (moment->is_done)
+        return;
+    moment->is_done = true;
+    moment_trim(moment, 200);
+}
+
+/* A row is deleted, and while that is written a trim cuts it. The state is of the moment before the
+ * trim, and lacks the row. */
+static void test_trim_of_what_was_deleted(void **state)
+{
+    struct moment_case moment;
+
+    (void)state;
+    moment_begin(&moment);
+    moment_write_rows(&moment, 1, MOMENT_ROWS, 200);
+    moment_flush(&moment);
+    moment_write_rows(&moment, 0, 1, 1); /* the first that is written: then the trim comes */
+    moment_forget_rows(&moment, 1, 100);
+    moment.disk.between = moment_trim_all_final;
+    moment_flush(&moment);
+    assert_true(moment.is_done);
+    moment_assert_rows(&moment, 200, MOMENT_ROWS);
+    moment_crash(&moment);
+    struct storage_page page = testing_scan_all(moment.storage, 0, STORAGE_SCAN_ALL, 1000);
+    assert_int_equal(page.count, 1 + MOMENT_ROWS - 100);
+    storage_page_free(&page);
+    moment_end(&moment);
+}
+
 /* The worker copies runs. */
 static void moment_trim_rewriting(void *context)
 {
@@ -464,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_marked_and_cut),
         cmocka_unit_test(test_cut_within_a_block),
         cmocka_unit_test(test_trim_while_rows_are_written),
+        cmocka_unit_test(test_trim_of_what_was_deleted),
         cmocka_unit_test(test_trim_while_runs_are_copied),
         cmocka_unit_test(test_touch_while_a_touch_is_written),
         cmocka_unit_test(test_clear_while_rows_are_written),

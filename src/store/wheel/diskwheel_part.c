@@ -43,6 +43,12 @@ bool diskwheel_part_set(struct diskwheel_part *part, uint16_t partition, enum ro
     return diskwheel_part_set_buffer(&part->meta, kind, value);
 }
 
+enum error_code diskwheel_part_check(const struct diskwheel_part *part, struct error *ret_error)
+{
+    return part->is_torn ? error_set(ret_error, ERROR_IO, "changes were applied in part")
+                         : ERROR_NONE;
+}
+
 void diskwheel_part_reset(struct diskwheel_part *part)
 {
     buffer_clear(&part->meta);
@@ -52,4 +58,5 @@ void diskwheel_part_reset(struct diskwheel_part *part)
     part->counts.trim = (struct wall){0};
     part->counts.pending = 0;
     part->serial_max = 0;
+    part->is_torn = false;
 }

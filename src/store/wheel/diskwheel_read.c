@@ -59,6 +59,16 @@ static bool diskwheel_read_look(struct diskwheel_store *store, enum diskwheel_ta
     return true;
 }
 
+/* Returns why there is no sight of the partition. */
+static enum error_code diskwheel_read_unseen(struct diskwheel_store *store, uint16_t partition,
+                                             struct error *ret_error)
+{
+    pthread_mutex_lock(&store->lock);
+    const enum error_code code = diskwheel_part_check(&store->parts[partition], ret_error);
+    pthread_mutex_unlock(&store->lock);
+    return code ? code : error_set(ret_error, ERROR_NO_MEMORY, "read");
+}
+
 /* Ends the sight. Returns false if records were marked meanwhile: the read is to be repeated. */
 static bool diskwheel_read_end(struct diskwheel_store *store, struct diskwheel_sight *sight)
 {
@@ -264,11 +274,12 @@ static enum error_code diskwheel_read_page(struct diskwheel_store *store,
     page_builder_init(&builder, scan, diskwheel_read_forgotten_before(store));
     pthread_mutex_lock(&store->lock);
     const bool is_seen =
+        !store->parts[scan->partition].is_torn &&
         diskwheel_read_look(store, DISKWHEEL_TIMERS, from, record_row_key(scan->partition, to),
                             most + (most < SIZE_MAX), &sight);
     pthread_mutex_unlock(&store->lock);
     if (!is_seen)
-        return error_set(ret_error, ERROR_NO_MEMORY, "scan");
+        return diskwheel_read_unseen(store, scan->partition, ret_error);
     enum error_code code = diskwheel_read_merge(&sight, DISKWHEEL_TIMERS, from, &merge)
                                ? diskwheel_read_rows(store, &merge, &sight, &builder, ret_error)
                                : error_set(ret_error, ERROR_NO_MEMORY, "scan");
@@ -314,10 +325,12 @@ static enum error_code diskwheel_read_record(struct diskwheel_store *store,
     size_t i;
 
     pthread_mutex_lock(&store->lock);
-    const bool is_seen = diskwheel_read_look(store, table, key, record_key_after(key), 1, &sight);
+    const uint16_t partition = (uint16_t)(table == DISKWHEEL_TIMERS ? key.high >> 48 : key.high);
+    const bool is_seen = !store->parts[partition].is_torn &&
+                         diskwheel_read_look(store, table, key, record_key_after(key), 1, &sight);
     pthread_mutex_unlock(&store->lock);
     if (!is_seen)
-        return error_set(ret_error, ERROR_NO_MEMORY, "find");
+        return diskwheel_read_unseen(store, partition, ret_error);
     diskwheel_merge_init(&merge, table);
     bool is_added = diskwheel_merge_add_seen(&merge, sight.seen, sight.seen_count);
     const struct diskwheel_entry *entry =
@@ -469,12 +482,12 @@ static enum error_code diskwheel_read_lookup(struct diskwheel_store *store,
 
     assert(lookup->partition < store->partition_count && lookup->count_max);
     pthread_mutex_lock(&store->lock);
-    const bool is_seen =
-        names.ids && diskwheel_read_look(store, DISKWHEEL_NAMES, from, end, SIZE_MAX, &sight);
+    const bool is_seen = names.ids && !store->parts[lookup->partition].is_torn &&
+                         diskwheel_read_look(store, DISKWHEEL_NAMES, from, end, SIZE_MAX, &sight);
     pthread_mutex_unlock(&store->lock);
     if (!is_seen) {
         free(names.ids);
-        return error_set(ret_error, ERROR_NO_MEMORY, "lookup");
+        return diskwheel_read_unseen(store, lookup->partition, ret_error);
     }
     enum error_code code = diskwheel_read_merge(&sight, DISKWHEEL_NAMES, from, &merge)
                                ? diskwheel_read_names(store, &merge, lookup, end, &names, ret_error)
@@ -548,11 +561,12 @@ static enum error_code diskwheel_read_export_records(struct diskwheel_store *sto
 
     diskwheel_read_export_range(part->export, table, &from, &to);
     pthread_mutex_lock(&store->lock);
-    const bool is_seen = diskwheel_read_look(store, table, from, to, SIZE_MAX, &sight);
+    const bool is_seen = !store->parts[part->export->partition].is_torn &&
+                         diskwheel_read_look(store, table, from, to, SIZE_MAX, &sight);
     part->export->place = store->parts[part->export->partition].place;
     pthread_mutex_unlock(&store->lock);
     if (!is_seen)
-        return error_set(ret_error, ERROR_NO_MEMORY, "export");
+        return diskwheel_read_unseen(store, part->export->partition, ret_error);
     enum error_code code = diskwheel_read_merge(&sight, table, from, &merge)
                                ? ERROR_NONE
                                : error_set(ret_error, ERROR_NO_MEMORY, "export");
@@ -589,7 +603,8 @@ static enum error_code diskwheel_read_export_meta(struct diskwheel_store *store,
     pthread_mutex_lock(&store->lock);
     pthread_mutex_lock(&of->counts_lock);
     part->export->place = of->place;
-    if (taken->size)
+    code = diskwheel_part_check(of, ret_error);
+    if (!code && taken->size)
         code = export_add(part, (struct bytes){ledger.data, ledger.size}, buffer_bytes(taken),
                           ret_error);
     if (!code && of->meta.size)

@@ -47,6 +47,7 @@ struct diskwheel_part {
     struct prepare_rows rows; /* memory of the thread that prepares */
     uint64_t serial_max;      /* greatest serial of a record ever applied: a greater one is new */
     uint64_t kept;            /* offset that the state on disk is at */
+    bool is_torn; /* a body is applied in part: nothing is read or written until it is whole */
 };
 
 /* What is kept of damaged blocks and records. */
@@ -134,6 +135,9 @@ static inline struct diskwheel_store *diskwheel_store_of(const struct storage *s
  * false if out of memory. */
 bool diskwheel_part_set(struct diskwheel_part *part, uint16_t partition, enum rowop_kind kind,
                         struct bytes key, struct bytes value);
+
+/* Returns ERROR_IO if a body is applied in part. */
+enum error_code diskwheel_part_check(const struct diskwheel_part *part, struct error *ret_error);
 
 /* Forgets all of them. */
 void diskwheel_part_reset(struct diskwheel_part *part);

@@ -368,6 +368,12 @@ static enum error_code worker_install(struct diskwheel_store *store, struct disk
  * caller holds the lock. */
 static enum error_code worker_freeze(struct diskwheel_store *store, struct error *ret_error)
 {
+    enum error_code code = ERROR_NONE;
+
+    for (uint16_t i = 0; i < store->partition_count && !code; i++)
+        code = diskwheel_part_check(&store->parts[i], ret_error);
+    if (code)
+        return code;
     struct diskwheel_stage *active = diskwheel_stage_create(store->partition_count);
 
     if (!active || !diskwheel_state_keep(store, &store->frozen_kept)) {
