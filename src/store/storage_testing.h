@@ -87,7 +87,7 @@ static inline struct storage *testing_open_wheel(const struct rocksdb_options *o
                                             .cluster = options->cluster,
                                             .retain_ms = options->retain_ms,
                                             .memory_bytes =
-                                                300 << 10, /* a stage has 256 KiB at least */
+                                                600 << 10, /* a stage has 256 KiB at least */
                                             .segment_bytes = options->segment_bytes,
                                             .runs_max = 8};
     struct storage *storage = NULL;

@@ -121,7 +121,7 @@ struct choose_run {
 };
 
 struct choose_runs {
-    struct choose_run *all; /* the smallest first */
+    struct choose_run *all; /* the oldest first */
     size_t count, chosen;
 };
 
@@ -160,11 +160,11 @@ static bool diskwheel_choose_list(const struct diskwheel_choice *choice,
                 diskwheel_choose_class(choice->now, diskwheel_choose_end(choice, run)),
             diskwheel_choose_is_sparse(choice, run), false};
     }
-    qsort(runs->all, runs->count, sizeof(*runs->all), diskwheel_choose_compare);
     return true;
 }
 
-/* Chooses runs of the group, the smallest first. */
+/* Chooses runs of the group, in their order. Runs that follow each other have serials that do, and
+ * their copies, too: few runs then have the serial of a row in their range. */
 static void diskwheel_choose_take(const struct diskwheel_choice *choice, struct choose_runs *runs,
                                   unsigned group)
 {
@@ -209,7 +209,9 @@ static void diskwheel_choose_some(const struct diskwheel_choice *choice, struct 
     if (group != CHOOSE_ALL) {
         diskwheel_choose_take(choice, runs, group);
     } else if (runs->count > choice->runs_max) {
+        qsort(runs->all, runs->count, sizeof(*runs->all), diskwheel_choose_compare);
         diskwheel_choose_take(choice, runs, CHOOSE_ALL);
+        qsort(runs->all, runs->count, sizeof(*runs->all), diskwheel_choose_compare_age);
         if (runs->chosen < CHOOSE_LEAST)
             runs->chosen = 0;
     }
@@ -226,7 +228,6 @@ struct diskwheel_view *diskwheel_choose(const struct diskwheel_choice *choice,
     diskwheel_choose_some(choice, &runs);
     if (runs.chosen)
         chosen = diskwheel_view_create(runs.chosen);
-    qsort(runs.all, runs.count, sizeof(*runs.all), diskwheel_choose_compare_age);
     for (size_t i = 0; i < runs.count && chosen; i++)
         if (runs.all[i].is_chosen)
             chosen->runs[chosen->count++] = diskwheel_run_hold(runs.all[i].run);

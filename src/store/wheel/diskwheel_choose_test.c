@@ -1,5 +1,6 @@
-/* Goal: the number of runs is bounded, what is rewritten together too, and rewriting ends. Method:
- * runs without files, of random sizes and times, are chosen and replaced by what copies would be. */
+/* Goal: the number of runs is bounded, what is rewritten together is too, and rewriting ends.
+ * Method: runs without files, of random sizes and times, are chosen and replaced by what copies
+ * would be. */
 #include "store/storage_testing.h"
 #include "store/wheel/diskwheel_choose.h"
 

@@ -228,7 +228,7 @@ enum error_code diskwheel_flush(struct storage *storage, struct error *ret_error
 
 /* What room is made for, as a multiple of the memory. A body that is in the log must be applied
  * after a crash, too, when the disk is still full. So none is made without room to apply it. */
-enum diskwheel_room { DISKWHEEL_ROOM_TO_PREPARE = 2, DISKWHEEL_ROOM_TO_APPLY = 4 };
+enum diskwheel_room { DISKWHEEL_ROOM_TO_PREPARE = 1, DISKWHEEL_ROOM_TO_APPLY = 2 };
 
 /* Asks for a flush if half of the memory is used. Waits for what is being written if more than that
  * was added since its begin, in proportion: a short time in each call, not a long one in the last.

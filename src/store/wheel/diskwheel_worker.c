@@ -917,10 +917,11 @@ static uint64_t worker_held(const struct diskwheel_store *store)
            store->unsaved;
 }
 
-/* Returns how much the active stage may have, so that both together keep within the memory. Beside
- * a frozen stage it may have a quarter of what is left, two more by how much of that is written,
- * and the last one while files are synced. While records are to be rewritten before it is frozen, a
- * part of its second half by how many were, and all of it while their files are synced. */
+/* Returns how much the active stage may have, so that both together keep within the memory. Alone
+ * it may have three quarters; the third one only by how many records are rewritten, if some are to
+ * be rewritten before it is frozen, and at once while their files are synced. Beside a frozen stage
+ * it may have a quarter of what is left, two more by how much of that is written, and the last one
+ * while files are synced. */
 static uint64_t worker_room(const struct diskwheel_store *store)
 {
     const uint64_t most = store->options.memory_bytes, part = most / WORKER_PARTS;
@@ -930,13 +931,19 @@ static uint64_t worker_room(const struct diskwheel_store *store)
         return most / 2 +
                (uint64_t)((double)part * (double)store->owed_done / (double)store->owed_count);
     if (!store->frozen)
-        return most;
+        return most - part;
     const uint64_t frozen = store->frozen->layer.held;
     const uint64_t left = frozen < most - part ? most - frozen : part;
     if (done >= count)
         return left;
     return left / WORKER_PARTS +
            (uint64_t)((double)left * 2 / WORKER_PARTS * (double)done / (double)count);
+}
+
+/* True if the last flush failed and the changes in memory have this size. */
+static bool worker_is_stuck(const struct diskwheel_store *store, uint64_t full)
+{
+    return store->flush_code && worker_held(store) >= full;
 }
 
 enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, enum diskwheel_room room,
@@ -951,16 +958,16 @@ enum error_code diskwheel_worker_make_room(struct diskwheel_store *store, enum d
     if (code)
         return code;
     /* while the disk is full, a flush without a chance is not tried again and again */
-    if ((store->active->layer.held >= most / 2 || worker_held(store) >= full) &&
+    if ((store->active->layer.held >= most / 2 || worker_is_stuck(store, full)) &&
         store->wanted == store->flushed &&
         (store->flush_code != ERROR_DISK_FULL ||
          diskwheel_disk_has_room(store, first->layer.held / 2)))
         diskwheel_worker_ask(store);
     while (store->wanted != store->flushed &&
-           (worker_held(store) >= full ||
+           (worker_is_stuck(store, full) ||
             (!store->flush_code && store->active->layer.held >= worker_room(store))))
         pthread_cond_wait(&store->done, &store->lock);
-    if (worker_held(store) < full || !store->flush_code)
+    if (!worker_is_stuck(store, full))
         return ERROR_NONE;
     return error_set(ret_error, store->flush_code, "%s", store->flush_error.text);
 }
