@@ -223,44 +223,83 @@ static void test_wheel_check_with_a_log(void **state)
     timer_free(timer);
 }
 
+/* Every record of wheel_check_populate is there. */
+static bool wheel_check_is_whole(const struct wheel_check *fixture)
+{
+    bool is_whole = fixture->check.names == 4 * PARTITIONS;
+
+    for (size_t i = 0; i < PARTITIONS; i++) {
+        const struct storage_check_partition *partition = &fixture->check.partitions[i];
+
+        is_whole = is_whole && partition->live == 3 && partition->over == 1 && partition->dead == 1;
+    }
+    return is_whole;
+}
+
+/* A run of the folder, at rest and without CLOSED, whose bytes are written again and again. */
+struct wheel_check_run {
+    char path[400], name[DISKWHEEL_RUN_NAME_SIZE];
+    struct buffer bytes;
+};
+
+/* Returns false if there is no such run. */
+static bool wheel_check_take_run(struct wheel_check *fixture, uint64_t number,
+                                 struct wheel_check_run *run)
+{
+    if (!number) {
+        storage_close(fixture->storage);
+        fixture->storage = NULL;
+        snprintf(run->path, sizeof(run->path), "%s/" FOLDER_CLOSED_NAME, fixture->folder.path);
+        assert_int_equal(unlink(run->path), 0);
+    }
+    diskwheel_run_name(number, run->name);
+    snprintf(run->path, sizeof(run->path), "%s/%s", fixture->folder.path, run->name);
+    buffer_init(&run->bytes);
+    return files_exists(run->path) && !files_read_regular(run->path, SIZE_MAX, &run->bytes, NULL);
+}
+
+/* Writes the first bytes of the run, and looks through the folder. */
+static enum error_code wheel_check_with(struct wheel_check *fixture,
+                                        const struct wheel_check_run *run, size_t size,
+                                        struct error *ret_error)
+{
+    FILE *file = fopen(run->path, "w");
+
+    assert_true(file && fwrite(run->bytes.data, 1, size, file) == size && !fclose(file));
+    return wheel_check_look(fixture, ret_error);
+}
+
 /* A flipped bit of a run is found wherever it is, by a finding that names file and offset. */
 static void test_wheel_check_flipped_bits(void **state)
 {
     struct wheel_check *fixture = *state;
-    char path[400], name[DISKWHEEL_RUN_NAME_SIZE];
     unsigned blocks = 0, indexes = 0;
-    struct buffer run;
+    struct wheel_check_run run;
     struct error error;
+    uint64_t number;
 
-    storage_close(fixture->storage);
-    fixture->storage = NULL;
-    diskwheel_run_name(0, name);
-    snprintf(path, sizeof(path), "%s/" FOLDER_CLOSED_NAME, fixture->folder.path);
-    assert_int_equal(unlink(path), 0);
-    snprintf(path, sizeof(path), "%s/%s", fixture->folder.path, name);
-    buffer_init(&run);
-    assert_int_equal(files_read_regular(path, SIZE_MAX, &run, NULL), ERROR_NONE);
-    for (size_t i = 0; i < run.size; i++) {
-        FILE *file = fopen(path, "w");
-
-        run.data[i] ^= (char)(1 << i % 8);
-        assert_true(file && fwrite(run.data, 1, run.size, file) == run.size && !fclose(file));
-        run.data[i] ^= (char)(1 << i % 8);
-        if (wheel_check_look(fixture, &error))
-            fail_msg("%s", error.text);
-        assert_non_null(strstr(fixture->findings, ": byte "));
-        assert_non_null(strstr(fixture->findings, name));
-        if (strstr(fixture->findings, "made anew")) { /* behind the blocks: nothing is lost */
-            assert_int_equal(fixture->check.findings, 1);
-            assert_int_equal(fixture->check.partitions[0].live, 3);
-            indexes++;
-        } else {
-            assert_int_equal(fixture->check.blocks_unread, 1);
-            blocks++;
+    for (number = 0; wheel_check_take_run(fixture, number, &run); number++) {
+        for (size_t i = 0; i < run.bytes.size; i++) {
+            run.bytes.data[i] ^= (char)(1 << i % 8);
+            if (wheel_check_with(fixture, &run, run.bytes.size, &error))
+                fail_msg("%s", error.text);
+            run.bytes.data[i] ^= (char)(1 << i % 8);
+            assert_non_null(strstr(fixture->findings, ": byte "));
+            assert_non_null(strstr(fixture->findings, run.name));
+            if (strstr(fixture->findings, "made anew")) { /* behind the blocks: nothing is lost */
+                assert_int_equal(fixture->check.findings, 1);
+                assert_true(wheel_check_is_whole(fixture));
+                indexes++;
+            } else {
+                assert_int_equal(fixture->check.blocks_unread, 1);
+                blocks++;
+            }
         }
+        assert_int_equal(wheel_check_with(fixture, &run, run.bytes.size, &error), ERROR_NONE);
+        assert_int_equal(fixture->check.findings, 0);
+        buffer_deinit(&run.bytes);
     }
-    buffer_deinit(&run);
-    assert_true(blocks > 0 && indexes > 0);
+    assert_true(number > 1 && blocks > 0 && indexes > 0);
 }
 
 /* A run whose index is damaged serves all of its records, and is replaced after the next flush. */
@@ -293,42 +332,31 @@ static void test_wheel_check_mended(void **state)
 }
 
 /* A run that was cut short is refused wherever it ends, because what it had is unknown. So is one
- * with two damages, of which one is in its index. */
+ * with two damages, of which one is in its index or its end, unless all records are there. */
 static void test_wheel_check_cut_short(void **state)
 {
     struct wheel_check *fixture = *state;
-    char path[400], name[DISKWHEEL_RUN_NAME_SIZE];
-    struct buffer run;
+    struct wheel_check_run run;
     struct error error;
 
-    storage_close(fixture->storage);
-    fixture->storage = NULL;
-    diskwheel_run_name(0, name);
-    snprintf(path, sizeof(path), "%s/" FOLDER_CLOSED_NAME, fixture->folder.path);
-    assert_int_equal(unlink(path), 0);
-    snprintf(path, sizeof(path), "%s/%s", fixture->folder.path, name);
-    buffer_init(&run);
-    assert_int_equal(files_read_regular(path, SIZE_MAX, &run, NULL), ERROR_NONE);
-    for (size_t size = 0; size < run.size; size++) {
-        FILE *file = fopen(path, "w");
+    for (uint64_t number = 0; wheel_check_take_run(fixture, number, &run); number++) {
+        for (size_t size = 0; size < run.bytes.size; size++) {
+            assert_int_equal(wheel_check_with(fixture, &run, size, &error), ERROR_CORRUPT);
+            assert_non_null(strstr(error.text, run.name));
+        }
+        for (size_t at = 20; at < run.bytes.size - 88; at += 20) {
+            char *const end = &run.bytes.data[run.bytes.size - (at % 40 ? 1 : 49)];
 
-        assert_true(file && fwrite(run.data, 1, size, file) == size && !fclose(file));
-        assert_int_equal(wheel_check_look(fixture, &error), ERROR_CORRUPT);
-        assert_non_null(strstr(error.text, name));
+            *end ^= 1;
+            run.bytes.data[at] ^= 1;
+            const enum error_code code = wheel_check_with(fixture, &run, run.bytes.size, &error);
+            assert_true(code == ERROR_CORRUPT || (!code && wheel_check_is_whole(fixture)));
+            *end ^= 1;
+            run.bytes.data[at] ^= 1;
+        }
+        assert_int_equal(wheel_check_with(fixture, &run, run.bytes.size, &error), ERROR_NONE);
+        buffer_deinit(&run.bytes);
     }
-    for (size_t at = 20; at < run.size - 88; at += 20) { /* foot or index, and one other byte */
-        FILE *file = fopen(path, "w");
-        const size_t end = run.size - (at % 40 ? 1 : 49);
-
-        run.data[end] ^= 1;
-        run.data[at] ^= 1;
-        assert_true(file && fwrite(run.data, 1, run.size, file) == run.size && !fclose(file));
-        const enum error_code code = wheel_check_look(fixture, &error);
-        assert_true(code == ERROR_CORRUPT || (!code && fixture->check.partitions[0].live == 3));
-        run.data[end] ^= 1;
-        run.data[at] ^= 1;
-    }
-    buffer_deinit(&run);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, wheel_check_set_up, wheel_check_tear_down)
