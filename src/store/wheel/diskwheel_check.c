@@ -15,7 +15,7 @@ static const enum rowop_table check_tables[DISKWHEEL_TABLES] = {
 struct diskwheel_checker {
     struct storage_checker checker;
     struct diskwheel_store *store;
-    enum error_code code; /* of a read that failed */
+    enum error_code code; /* ERROR_NO_MEMORY, or ERROR_NONE */
     struct error error;
 };
 
@@ -41,10 +41,17 @@ static bool diskwheel_check_merge(const struct diskwheel_store *store, enum disk
     return true;
 }
 
+/* True for a block that is damaged or cannot be read. The look at the files reports it, and a walk
+ * goes on after it. */
+static bool diskwheel_check_is_told(enum error_code code)
+{
+    return code == ERROR_CORRUPT || code == ERROR_IO;
+}
+
 static enum error_code diskwheel_check_get(void *context, enum rowop_table table, struct bytes key,
                                            struct buffer *to)
 {
-    const struct diskwheel_checker *checker = context;
+    struct diskwheel_checker *checker = context;
     struct diskwheel_record record;
     struct diskwheel_merge merge;
     struct record_key at = {0};
@@ -60,9 +67,11 @@ static enum error_code diskwheel_check_get(void *context, enum rowop_table table
                                                 : table == ROWOP_MOVED ? DISKWHEEL_MOVED
                                                                        : DISKWHEEL_NAMES,
                                                 &at, &merge);
-    while ((code = is_ready ? diskwheel_merge_next(&merge, &record, NULL) : ERROR_NO_MEMORY) ==
-           ERROR_CORRUPT)
+    while (diskwheel_check_is_told(code = is_ready ? diskwheel_merge_next(&merge, &record, NULL)
+                                                   : ERROR_NO_MEMORY))
         is_damaged = true;
+    if (code && code != ERROR_NOT_FOUND)
+        checker->code = error_set(&checker->error, code, "check");
     if (!code && !record_key_equal(record.key, at))
         code = ERROR_NOT_FOUND;
     if (code == ERROR_NOT_FOUND && is_damaged)
@@ -84,9 +93,9 @@ static void diskwheel_check_table(struct diskwheel_checker *checker, enum diskwh
 
     while (!code) {
         code = diskwheel_merge_next(&merge, &record, &checker->error);
-        if (code == ERROR_CORRUPT)
-            code = ERROR_NONE; /* the look at the files has told of the block */
-        else if (!code) {
+        if (diskwheel_check_is_told(code)) {
+            code = ERROR_NONE;
+        } else if (!code) {
             const struct store_key key = table == DISKWHEEL_MOVED ? store_pointer_key(record.key)
                                                                   : store_row_key(record.key);
 

@@ -6,7 +6,10 @@
 #include "store/wheel/diskwheel_store.h"
 
 #include "sys/clock.h"
+#include "sys/disk.h"
 #include "sys/files.h"
+
+#include <errno.h>
 
 enum { PARTITIONS = 2 };
 
@@ -302,6 +305,42 @@ static void test_wheel_check_flipped_bits(void **state)
     assert_true(number > 1 && blocks > 0 && indexes > 0);
 }
 
+/* A disk on which the first block of each file cannot be read. */
+static int wheel_check_bad_read(const struct disk_calls *disk, int file, uint64_t at, void *to,
+                                size_t size, size_t *ret_size)
+{
+    const struct disk_calls *system = disk_system();
+
+    (void)disk;
+    return at ? system->read(system, file, at, to, size, ret_size) : EIO;
+}
+
+/* A sector that the disk cannot read is a finding, too. */
+static void test_wheel_check_bad_sector(void **state)
+{
+    struct wheel_check *fixture = *state;
+    struct disk_calls bad = *disk_system();
+    struct storage *storage;
+    uint16_t partitions;
+    uint64_t cluster;
+
+    bad.read = wheel_check_bad_read;
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    assert_int_equal(diskwheel_storage_open_to_export(fixture->folder.path, &storage, &partitions,
+                                                      &cluster, NULL),
+                     ERROR_NONE);
+    const struct diskwheel_view *view = diskwheel_store_of(storage)->view;
+    for (size_t i = 0; i < view->count; i++)
+        view->runs[i]->disk = &bad;
+    fixture->check = (struct storage_check){.told = wheel_check_told, .context = fixture};
+    assert_int_equal(diskwheel_check(storage, &fixture->check, NULL), ERROR_NONE);
+    assert_int_equal(fixture->check.blocks_unread, view->count);
+    assert_non_null(strstr(fixture->findings, "byte 0: the block of"));
+    assert_non_null(strstr(fixture->findings, "it cannot be read"));
+    storage_close(storage);
+}
+
 /* A run whose index is damaged serves all of its records, and is replaced after the next flush. */
 static void test_wheel_check_mended(void **state)
 {
@@ -368,6 +407,7 @@ int main(void)
         TEST(test_wheel_check_names),      TEST(test_wheel_check_rows),
         TEST(test_wheel_check_with_a_log), TEST(test_wheel_check_flipped_bits),
         TEST(test_wheel_check_cut_short),  TEST(test_wheel_check_mended),
+        TEST(test_wheel_check_bad_sector),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
