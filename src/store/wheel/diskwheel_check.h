@@ -11,8 +11,8 @@
  * file, the offset and what is wrong. Then each record is compared with those that it belongs to.
  * Nothing in the folder is changed, and no daemon can open it meanwhile.
  *
- * Errors     ERROR_NO_MEMORY. The open before fails with ERROR_CORRUPT if the state is damaged, or a
- *            run is missing, cut short, or damaged in its index and elsewhere. Other damage is a
+ * Errors     ERROR_NO_MEMORY. The open before fails with ERROR_CORRUPT if the state is damaged, or
+ *            a run is missing, cut short, or damaged in its index and elsewhere. Other damage is a
  *            finding, not an error, and so is a block that cannot be read.
  * Threads    One.
  */
