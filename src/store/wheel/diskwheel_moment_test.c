@@ -296,6 +296,40 @@ static void test_trim_while_runs_are_copied(void **state)
     moment_copy_and_trim(300);
 }
 
+static void moment_forget_rewriting(void *context)
+{
+    struct moment_case *moment = context;
+    struct diskwheel_store *store = diskwheel_store_of(moment->storage);
+
+    if (moment->is_done || !store->rewritten)
+        return;
+    moment->is_done = true;
+    moment_forget_rows(moment, 0, 50);
+    pthread_mutex_lock(&store->lock);
+    diskwheel_worker_ask(store);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Rows are deleted after they were copied, and the flush that writes this comes before the copies
+ * take the place of their runs. */
+static void test_flush_while_runs_are_copied(void **state)
+{
+    struct moment_case moment;
+
+    (void)state;
+    moment_begin(&moment);
+    moment.disk.between = moment_forget_rewriting;
+    for (uint64_t n = 0; n < 300; n += 100) {
+        moment_write_rows(&moment, n, n + 100, 300);
+        moment_flush(&moment);
+    }
+    assert_true(moment.is_done);
+    moment_assert_rows(&moment, 50, 300);
+    moment_crash(&moment);
+    moment_assert_rows(&moment, 50, 300);
+    moment_end(&moment);
+}
+
 static void moment_touch_all(struct moment_case *moment, uint32_t version)
 {
     for (uint64_t n = 0; n < MOMENT_ROWS; n++) {
@@ -445,6 +479,37 @@ static void test_damage_outlives_its_run(void **state)
     moment_end(&moment);
 }
 
+/* Returns the file of the only run. */
+static struct disk_file *moment_run_file(struct moment_case *moment)
+{
+    const struct diskwheel_view *view = diskwheel_store_of(moment->storage)->view;
+    char name[DISKWHEEL_RUN_NAME_SIZE];
+
+    assert_int_equal(view->count, 1);
+    diskwheel_run_name(view->runs[0]->number, name);
+    return &moment->memory->files
+                [disk_memory_find(moment->memory->live, moment->memory->live_count, name)->file];
+}
+
+/* A run of another folder with the same number, the same keys and as many records is refused. */
+static void test_run_of_a_twin(void **state)
+{
+    struct moment_case one, other;
+
+    (void)state;
+    moment_begin(&one);
+    moment_begin(&other);
+    moment_write_rows(&one, 0, 100, 0);
+    moment_write_rows(&other, 0, 100, 100);
+    moment_flush(&one);
+    moment_flush(&other);
+    *moment_run_file(&one) = *moment_run_file(&other);
+    storage_close(one.storage);
+    assert_int_equal(testing_open_on(&one.memory->disk, &one.storage, NULL), ERROR_CORRUPT);
+    free(one.memory);
+    moment_end(&other);
+}
+
 /* Rewriting drops final records that are old enough, and nothing else. */
 static void test_rewriting_forgets(void **state)
 {
@@ -499,10 +564,12 @@ int main(void)
         cmocka_unit_test(test_trim_while_rows_are_written),
         cmocka_unit_test(test_trim_of_what_was_deleted),
         cmocka_unit_test(test_trim_while_runs_are_copied),
+        cmocka_unit_test(test_flush_while_runs_are_copied),
         cmocka_unit_test(test_touch_while_a_touch_is_written),
         cmocka_unit_test(test_clear_while_rows_are_written),
         cmocka_unit_test(test_state_that_fails),
         cmocka_unit_test(test_damage_outlives_its_run),
+        cmocka_unit_test(test_run_of_a_twin),
         cmocka_unit_test(test_rewriting_forgets),
     };
 
