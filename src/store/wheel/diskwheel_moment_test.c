@@ -319,14 +319,14 @@ static void test_flush_while_runs_are_copied(void **state)
     (void)state;
     moment_begin(&moment);
     moment.disk.between = moment_forget_rewriting;
-    for (uint64_t n = 0; n < 300; n += 100) {
-        moment_write_rows(&moment, n, n + 100, 300);
+    for (uint64_t n = 0; n < MOMENT_COPIED; n += MOMENT_RUN) {
+        moment_write_rows(&moment, n, n + MOMENT_RUN, MOMENT_COPIED);
         moment_flush(&moment);
     }
     assert_true(moment.is_done);
-    moment_assert_rows(&moment, 50, 300);
+    moment_assert_rows(&moment, 50, MOMENT_COPIED);
     moment_crash(&moment);
-    moment_assert_rows(&moment, 50, 300);
+    moment_assert_rows(&moment, 50, MOMENT_COPIED);
     moment_end(&moment);
 }
 
