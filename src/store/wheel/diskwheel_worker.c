@@ -918,26 +918,27 @@ static uint64_t worker_held(const struct diskwheel_store *store)
 }
 
 /* Returns how much the active stage may have, so that both together keep within the memory. Alone
- * it may have three quarters; the third one only by how many records are rewritten, if some are to
- * be rewritten before it is frozen, and at once while their files are synced. Beside a frozen stage
- * it may have a quarter of what is left, two more by how much of that is written, and the last one
- * while files are synced. */
+ * it may have three quarters. If records are to be rewritten before it is frozen, it may have the
+ * half, and an eighth by how many are rewritten, until their files are synced. Beside a frozen
+ * stage it may have a quarter of what is left, another one by how much of that is written, and all
+ * while files are synced, which takes as long as it takes. */
 static uint64_t worker_room(const struct diskwheel_store *store)
 {
     const uint64_t most = store->options.memory_bytes, part = most / WORKER_PARTS;
-    const size_t count = store->frozen_count, done = store->frozen_done;
+    const bool is_owed = store->owed_done < store->owed_count && !store->is_installing;
 
-    if (!store->frozen && store->owed_done < store->owed_count && !store->is_installing)
+    if (!store->frozen && is_owed)
         return most / 2 +
-               (uint64_t)((double)part * (double)store->owed_done / (double)store->owed_count);
+               (uint64_t)((double)part / 2 * (double)store->owed_done / (double)store->owed_count);
     if (!store->frozen)
         return most - part;
     const uint64_t frozen = store->frozen->layer.held;
     const uint64_t left = frozen < most - part ? most - frozen : part;
+    const size_t count = store->frozen_count, done = store->frozen_done;
     if (done >= count)
         return left;
     return left / WORKER_PARTS +
-           (uint64_t)((double)left * 2 / WORKER_PARTS * (double)done / (double)count);
+           (uint64_t)((double)left / WORKER_PARTS * (double)done / (double)count);
 }
 
 /* True if the last flush failed and the changes in memory have this size. */
