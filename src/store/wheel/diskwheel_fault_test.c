@@ -2,12 +2,12 @@
  * call may be made again, and a crash leaves the state of a place. Method: a script of applies,
  * flushes with rewriting, reads and a start over a disk in memory; its N-th call of the disk fails,
  * reads included, and then its N-th allocation, for N = 1, 2, ... until the script needs fewer. */
-#define DISK_SECTORS 256
+#define DISK_SECTORS 128
 
 #include "store/wheel/diskwheel_testing.h"
 #include <scarce.h>
 
-enum { FAULT_COMMITS = 14, FAULT_FLUSH_EVERY = 6, FAULT_TRIES = 3 };
+enum { FAULT_COMMITS = 12, FAULT_FLUSH_EVERY = 6, FAULT_TRIES = 3, FAULT_TOUCHED = 20 };
 
 struct fault_case {
     struct testing_bodies *log;
@@ -172,7 +172,7 @@ static void test_each_call_of_the_disk(void **state)
         fault_judge(&fault, &random);
     }
     print_message("%" PRIu64 " calls\n", n - 1);
-    assert_true(n > 100);
+    assert_true(n > 50);
     testing_bodies_free(log);
 }
 
@@ -195,11 +195,61 @@ static void test_each_allocation(void **state)
     testing_bodies_free(log);
 }
 
+static void fault_assert_touched(struct storage *storage)
+{
+    struct storage_page page = testing_scan_all(storage, 0, STORAGE_SCAN_ALL, 1000);
+
+    assert_int_equal(page.count, FAULT_TOUCHED);
+    for (size_t i = 0; i < page.count; i++)
+        assert_true(page.timers[i]->due.ms == page.timers[i]->at.ms + 5);
+    storage_page_free(&page);
+}
+
+/* A flush of touches that finds no memory may be made again: the touched rows are there. */
+static void test_touches_without_memory(void **state)
+{
+    (void)state;
+    for (struct scarce scarce = scarce_sweep("touches"); scarce_next(&scarce);) {
+        struct fault_case fault;
+
+        fault_start(&fault, NULL, 1);
+        assert_true(fault_open(&fault));
+        for (uint64_t touch = 0; touch < 2; touch++) {
+            for (uint64_t i = 0; i < FAULT_TOUCHED; i++) {
+                struct timer *timer = testing_timer(0, i + 1, 1000 + i);
+
+                timer->due.ms += touch ? 5 : 0;
+                timer->version += (uint32_t)touch;
+                testing_commit(fault.storage,
+                               (struct storage_write){.timer = timer,
+                                                      .was_at = {touch ? 1000 + i : 0},
+                                                      .is_touch = touch > 0},
+                               (struct storage_meta){0});
+                timer_free(timer);
+            }
+            if (!touch)
+                assert_true(fault_flush(&fault));
+        }
+        scarce_begin(&scarce);
+        const bool is_flushed = fault_flush(&fault);
+        assert_true(scarce_end(&scarce) || is_flushed);
+        fault_assert_touched(fault.storage);
+        assert_true(fault_flush(&fault));
+        fault_assert_touched(fault.storage);
+        diskwheel_storage_crash(fault.storage);
+        assert_true(fault_open(&fault));
+        fault_assert_touched(fault.storage);
+        storage_close(fault.storage);
+        free(fault.memory);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call_of_the_disk),
         cmocka_unit_test(test_each_allocation),
+        cmocka_unit_test(test_touches_without_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
