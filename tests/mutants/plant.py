@@ -14,6 +14,7 @@ sim       the simulation of one node. RUNS (20000) is the number of seeds that i
           memory limits and of steps of the clock take longer runs: STEPS=800.
 cluster   the simulation of several nodes. RUNS (20000) is the number of seeds that it may survive. A bug that it cannot meet names
           the test that must find it, as those of daemon do.
+wheel     the store on a wheel: the test of src/store/wheel that the bug names.
 daemon    the real daemon under the test that the bug names: "Found by tests/...", or a test of modules: "Found by
           src/....c".
 
@@ -31,7 +32,7 @@ import bugs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-GROUPS = ("lib", "sim", "cluster", "daemon")
+GROUPS = ("lib", "sim", "cluster", "wheel", "daemon")
 SEED = os.environ.get("SEED", "1")
 LIMIT = int(os.environ.get("LIMIT", "60"))
 JOBS = os.environ.get("JOBS", str(os.cpu_count()))
@@ -195,6 +196,7 @@ JUDGES = {
     "lib": Lib,
     "sim": lambda _: World("one"),
     "cluster": lambda bug: Module(bug) if bug.found_by else World("several"),
+    "wheel": Module,
     "daemon": Daemon,
 }
 
