@@ -41,8 +41,8 @@ enum {
 #define RETAIN   (UINT64_C(3600) * 1000)
 
 struct wheelbench {
-    struct disk_calls disk; /* the system's, and counts what is written */
-    atomic_ullong written;
+    struct disk_calls disk; /* the system's, and counts what is written, and reads */
+    atomic_ullong written, reads;
     const char *folder;
     uint64_t memory;
     size_t count;
@@ -178,6 +178,13 @@ static int wheelbench_disk_write(const struct disk_calls *disk, int file, uint64
     return disk_system()->write(disk_system(), file, at, bytes);
 }
 
+static int wheelbench_disk_read(const struct disk_calls *disk, int file, uint64_t at, void *to,
+                                size_t size, size_t *ret_size)
+{
+    atomic_fetch_add(&wheelbench_of(disk)->reads, 1);
+    return disk_system()->read(disk_system(), file, at, to, size, ret_size);
+}
+
 static void wheelbench_open(struct wheelbench *bench)
 {
     const struct diskwheel_options options = {.disk = &bench->disk,
@@ -209,6 +216,7 @@ static void wheelbench_print(struct wheelbench *bench, const char *what)
 
 static double wheelbench_find(struct wheelbench *bench, size_t count)
 {
+    const unsigned long long before = atomic_load(&bench->reads);
     const struct wheelbench_watch watch = wheelbench_start();
 
     for (size_t i = 0; i < FINDS; i++) {
@@ -220,6 +228,8 @@ static double wheelbench_find(struct wheelbench *bench, size_t count)
         timer_free(timer);
     }
     wheelbench_report(&watch, "find, random", FINDS);
+    printf("%-32s %8.2f\n", "  blocks read by each",
+           (double)(atomic_load(&bench->reads) - before) / FINDS);
     return wheelbench_used(RUSAGE_THREAD) - watch.used;
 }
 
@@ -394,6 +404,7 @@ int main(int count, char **arguments)
 
     bench.disk = *disk_system();
     bench.disk.write = wheelbench_disk_write;
+    bench.disk.read = wheelbench_disk_read;
     bench.random = random_seeded(1);
     bench.count = count > 1 ? strtoull(arguments[1], NULL, 10) : 5 * MILLION;
     bench.memory = (count > 2 ? strtoull(arguments[2], NULL, 10) : 64) << 20;
