@@ -918,10 +918,10 @@ static uint64_t worker_held(const struct diskwheel_store *store)
 }
 
 /* Returns how much the active stage may have, so that both together keep within the memory. Alone
- * it may have three quarters. If records are to be rewritten before it is frozen, it may have the
- * half, and an eighth by how many are rewritten, until their files are synced. Beside a frozen
- * stage it may have a quarter of what is left, another one by how much of that is written, and all
- * while files are synced, which takes as long as it takes. */
+ * it may have three quarters. If records are to be rewritten before it is frozen, it may have half,
+ * and an eighth by how many are rewritten, until their files are synced. Beside a frozen stage it
+ * may have a quarter of what is left, another one by how much of that is written, and all of it
+ * while files are synced. */
 static uint64_t worker_room(const struct diskwheel_store *store)
 {
     const uint64_t most = store->options.memory_bytes, part = most / WORKER_PARTS;
