@@ -1,9 +1,10 @@
 /* Goal: kill -9 leaves a storage on disk at a place that it had, with exactly the rows of that
  * place, and never before the offset that it named as kept. Method: for each backend a child
- * applies the log that an owner in memory makes of a seed, and reports each record over a pipe, with
- * what storage_load_kept says after it; it is killed at a random moment. The folder must then equal
- * the owner at the folder's place, and at the end of the log once the rest of it is applied. The
- * next child goes on from there. That a log has what is acknowledged is tested in cluster/replay_test.c.
+ * applies the log that an owner in memory makes of a seed, and reports each record over a pipe,
+ * with what storage_load_kept says after it; it is killed at a random moment. The folder must then
+ * equal the owner at the folder's place, and at the end of the log once the rest of it is applied.
+ * The next child goes on from there. That a log has what is acknowledged is tested in
+ * cluster/replay_test.c.
  *
  *     TEST_ROUNDS=150 build/dev/src/store/storage_kill_test      kills of each backend */
 #include "store/storage_model.h"

@@ -125,8 +125,10 @@ static void diskwheel_close(struct storage *storage)
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
 
-    const bool is_written =
-        !store->is_reader && (!store->has_changed || !diskwheel_flush(storage, NULL));
+    pthread_mutex_lock(&store->lock);
+    const bool has_changed = store->has_changed;
+    pthread_mutex_unlock(&store->lock);
+    const bool is_written = !store->is_reader && (!has_changed || !diskwheel_flush(storage, NULL));
     diskwheel_worker_stop(store);
     diskwheel_aside_blocks(store);
     if (is_written) /* what it fails to write, the log has */

@@ -9,9 +9,9 @@
 enum {
     MONTHS_PARTITIONS = 2,
     MONTHS_STEPS = 30 * 12, /* of two hours */
-    MONTHS_CREATES = 600,   /* in a step; a flush follows, as one does after five minutes */
+    MONTHS_CREATES = 300,   /* in a step; a flush follows, as one does after five minutes */
     MONTHS_PAYLOAD = 100,
-    MONTHS_MEMORY = 1 << 20,
+    MONTHS_MEMORY = 512 << 10,
     MONTHS_RUNS_MAX = 3 * 15 * (DISKWHEEL_TIERS - 1) + 63 * (DISKWHEEL_TIERS - 1),
     MONTHS_TIMERS = MONTHS_STEPS * MONTHS_PARTITIONS * MONTHS_CREATES,
     MONTHS_COPIES_MAX = DISKWHEEL_CLASSES * (DISKWHEEL_TIERS - 1),
