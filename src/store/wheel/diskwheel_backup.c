@@ -16,6 +16,7 @@ static enum error_code diskwheel_backup_take(struct diskwheel_store *store, stru
                                              struct error *ret_error)
 {
     pthread_mutex_lock(&store->lock);
+    store->takers++; /* under load one flush follows the other without a gap */
     while (store->frozen)
         pthread_cond_wait(&store->done, &store->lock);
     enum error_code code = store->flush_code;
@@ -27,6 +28,8 @@ static enum error_code diskwheel_backup_take(struct diskwheel_store *store, stru
         code = error_set(ret_error, ERROR_NO_MEMORY, "backup");
     if (!code)
         *ret_view = diskwheel_view_hold(store->view);
+    store->takers--;
+    pthread_cond_broadcast(&store->done);
     pthread_mutex_unlock(&store->lock);
     return code;
 }

@@ -10,7 +10,7 @@
 
 #include <sys/stat.h>
 
-enum { PARTITIONS = 2, FEW = 20 };
+enum { PARTITIONS = 2, FEW = 20, MANY = 20000 };
 
 static const struct storage_meta wheel_folder_meta = {.epoch = 1};
 
@@ -460,7 +460,7 @@ static void *wheel_keep_writing(void *context)
 {
     struct wheel_writer *writer = context;
 
-    while (!atomic_load(&writer->ends) || writer->written < FEW) {
+    while ((!atomic_load(&writer->ends) && writer->written < MANY) || writer->written < FEW) {
         wheel_write(writer->storage, 0, writer->written + 1);
         writer->written++;
     }

@@ -99,6 +99,7 @@ struct diskwheel_store {
     pthread_cond_t work, done;
     bool has_worker, is_ending;
     bool is_working;  /* the worker writes */
+    unsigned takers;  /* backups that take the state: no flush begins meanwhile */
     uint64_t wanted;  /* number of the last asked flush */
     uint64_t flushed; /* number of the last flush whose state is on disk, or that failed */
     enum error_code flush_code;

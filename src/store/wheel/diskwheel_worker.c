@@ -815,6 +815,8 @@ static bool worker_rewrite(struct diskwheel_store *store)
 /* Does the flush that was asked for. The caller holds the lock. */
 static void worker_flush_asked(struct diskwheel_store *store)
 {
+    while (store->takers)
+        pthread_cond_wait(&store->done, &store->lock);
     const uint64_t wanted = store->wanted;
     struct error error = {.text = ""};
     enum error_code code = diskwheel_disk_check(store, &error);
