@@ -17,7 +17,7 @@ static enum error_code diskwheel_backup_take(struct diskwheel_store *store, stru
 {
     pthread_mutex_lock(&store->lock);
     store->takers++; /* under load one flush follows the other without a gap */
-    while (store->frozen)
+    while (store->frozen && !store->flush_code) /* what a flush that failed left is not awaited */
         pthread_cond_wait(&store->done, &store->lock);
     enum error_code code = store->flush_code;
     if (code)
