@@ -16,7 +16,11 @@
 #define ASIDE_END       ".bytes"
 #define ASIDE_BYTES_MAX (UINT64_C(256) << 20) /* maximum of all files; what is beyond is counted */
 
-enum { ASIDE_FILES_MAX = 4096, ASIDE_NAME_SIZE = 64, ASIDE_NOTE_MAX = 4096 };
+enum {
+    ASIDE_FILES_MAX = 4096,
+    ASIDE_NAME_SIZE = 64,
+    ASIDE_NOTE_MAX = 4096,
+};
 
 static const char *const aside_tables[DISKWHEEL_TABLES] = {"timers", "moved", "names"};
 
