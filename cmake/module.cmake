@@ -84,6 +84,7 @@ endfunction()
 # of scarce memory, a long one, and those of a room that starts no thread, unless the source of the test does.
 function(tw_choose name source)
     set(long "conformance|conformance_lessons|wheel_endless|tablefile|leases|feed|tokens|rocksdb_(block|check)|storage_kill")
+    string(APPEND long "|diskwheel_months")
     set(single "/lib/src/|/src/(base|calendar|timer|engine|cli|cluster|api/json)/")
     if(NOT TICKWHEEL_SANITIZE STREQUAL "thread")
         return()
