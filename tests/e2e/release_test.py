@@ -39,6 +39,11 @@ class ReleaseTest(daemon_case.DaemonCase):
         self.assertIn(told["state"], ("retrying", "delivering"))
         for verb in ("ack", "nack", "extend"):
             self.assertEqual(self.report(verb, first), "stale")
+        path = f"/v1/deliveries?timer={timer['id']}"
+
+        def await_ends(count):
+            harness.wait_until(lambda: len(self.call(200, "GET", path)[1]["deliveries"]) == count, 20, f"{count} ends")
+        await_ends(1)  # what was shown survives the kill
         self.restart()
         second = self.lease()
         self.assertEqual((second["id"], second["attempt"], second["last_error"]), (timer["id"], 2, RELEASED))
@@ -46,8 +51,7 @@ class ReleaseTest(daemon_case.DaemonCase):
         self.assertEqual((told["id"], told["attempts"]), (timer["id"], 2))
         self.assertEqual(self.report("ack", self.lease()), "ok")
         self.assertEqual(self.state(timer), "fired")
-        path = f"/v1/deliveries?timer={timer['id']}"
-        harness.wait_until(lambda: len(self.call(200, "GET", path)[1]["deliveries"]) == 3, 20, "three ends")
+        await_ends(3)
         ends = self.call(200, "GET", path)[1]["deliveries"]
         self.assertEqual([each.get("error") for each in ends], [None, RELEASED, RELEASED])
         self.assertEqual(self.daemon.metric("tickwheel_queue_leased"), 0)
