@@ -23,12 +23,12 @@ static const uint64_t choose_distances[DISKWHEEL_CLASSES - 1] = {
 
 unsigned diskwheel_choose_class(struct wall now, uint64_t ends_ms)
 {
-    unsigned class = 0;
+    unsigned number = 0;
 
-    while (class < DISKWHEEL_CLASSES - 1 && ends_ms > now.ms &&
-           ends_ms - now.ms > choose_distances[class])
-        class ++;
-    return class;
+    while (number < DISKWHEEL_CLASSES - 1 && ends_ms > now.ms &&
+           ends_ms - now.ms > choose_distances[number])
+        number++;
+    return number;
 }
 
 unsigned diskwheel_choose_tier(const struct diskwheel_choice *choice, uint64_t bytes)
