@@ -306,6 +306,7 @@ static void moment_forget_rewriting(void *context)
     moment->is_done = true;
     moment_forget_rows(moment, 0, 50);
     pthread_mutex_lock(&store->lock);
+    store->owed_count = 0; /* nothing delays the flush */
     diskwheel_worker_ask(store);
     pthread_mutex_unlock(&store->lock);
 }
