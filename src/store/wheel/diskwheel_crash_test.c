@@ -45,7 +45,8 @@ static void crash_clear(struct crash *crash, uint16_t partition)
     tenant_counts_deinit(&counts);
 }
 
-/* The worker is about to write: commits, clears, looks, and asks for a flush. */
+/* Called when the worker is about to write a file: the test commits, clears a partition, compares
+ * what it reads, and asks for a flush, each with some chance. */
 static void crash_meanwhile(void *context)
 {
     struct crash *crash = context;
@@ -75,7 +76,7 @@ static void crash_work(struct crash *crash)
 {
     const bool fails = random_below(&crash->random, 2);
 
-    if (fails) /* some calls, or all from one on: the power went */
+    if (fails) /* some calls fail; or all do after a certain one, as when the power went */
         disk_memory_fail(crash->memory, 1 + random_below(&crash->random, 60),
                          random_below(&crash->random, 2) ? 1 + random_below(&crash->random, 3)
                                                          : UINT32_MAX,

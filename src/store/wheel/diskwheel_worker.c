@@ -137,7 +137,6 @@ struct worker_mark {
 struct worker_search {
     struct diskwheel_view *view;
     struct diskwheel_cursor *cursors;
-    bool *is_placed;
     enum diskwheel_table table;
     struct buffer marks; /* struct worker_mark */
 };
@@ -146,8 +145,7 @@ static bool worker_search_init(struct worker_search *search, struct diskwheel_vi
 {
     *search = (struct worker_search){.view = view};
     search->cursors = calloc(view->count + 1, sizeof(*search->cursors));
-    search->is_placed = calloc(view->count + 1, sizeof(*search->is_placed));
-    return search->cursors && search->is_placed;
+    return search->cursors != NULL;
 }
 
 static void worker_search_deinit(struct worker_search *search)
@@ -155,7 +153,6 @@ static void worker_search_deinit(struct worker_search *search)
     for (size_t i = 0; i < search->view->count && search->cursors; i++)
         diskwheel_cursor_deinit(&search->cursors[i]);
     free(search->cursors);
-    free(search->is_placed);
     buffer_deinit(&search->marks);
 }
 
