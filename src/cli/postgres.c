@@ -1,6 +1,8 @@
 /* postgres.c - the verb postgres: prints, makes or checks the outbox of a database, or an inbox. */
 #include "cli/verbs.h"
 
+#include "base/sql_name.h"
+
 #ifdef TICKWHEEL_WITH_POSTGRES
 #include "log/postgres/postgres_connection.h"
 #endif
@@ -93,21 +95,6 @@ static enum cli_exit postgres_check(struct cli *cli, const char *uri)
 
 #endif
 
-/* Appends the name as "schema"."table", like the sender that writes the rows. */
-static void postgres_append_name(struct buffer *sql, const char *name)
-{
-    buffer_append_text(sql, "\"");
-    for (; *name; name++) {
-        if (*name == '.')
-            buffer_append_text(sql, "\".\"");
-        else if (*name == '"')
-            buffer_append_text(sql, "\"\"");
-        else
-            buffer_append(sql, name, 1);
-    }
-    buffer_append_text(sql, "\"");
-}
-
 /* Appends the statements that make the outbox, or the inbox of this name. */
 static void postgres_append_sql(struct buffer *sql, const char *inbox)
 {
@@ -116,7 +103,7 @@ static void postgres_append_sql(struct buffer *sql, const char *inbox)
         return;
     }
     buffer_append_text(sql, "CREATE TABLE IF NOT EXISTS ");
-    postgres_append_name(sql, inbox);
+    sql_name_append(sql, bytes_of(inbox));
     buffer_append_text(sql,
                        " (\n    webhook_id text PRIMARY KEY,\n    due timestamptz NOT NULL,\n"
                        "    attempt integer NOT NULL,\n    key text,\n"

@@ -20,6 +20,7 @@
 
 #include "base/base64.h"
 #include "base/json_write.h"
+#include "base/sql_name.h"
 #include "log/postgres/postgres_connection.h"
 #include "sys/clock.h"
 
@@ -304,21 +305,6 @@ static void inbox_send_waiting(struct inbox *inbox, struct inbox_lane *lane)
         inbox_transact(inbox, lane, &lane->fresh);
 }
 
-/* Appends "schema"."table" of schema.table. */
-static void inbox_append_name(struct buffer *out, struct bytes name)
-{
-    buffer_append_text(out, "\"");
-    for (size_t i = 0; i < name.size; i++) {
-        if (name.data[i] == '.')
-            buffer_append_text(out, "\".\"");
-        else if (name.data[i] == '"')
-            buffer_append_text(out, "\"\"");
-        else
-            buffer_append(out, &name.data[i], 1);
-    }
-    buffer_append_text(out, "\"");
-}
-
 static const char *inbox_field(const struct broker_message *message, const char *name)
 {
     for (size_t i = message->field_count; i-- > 0;)
@@ -354,7 +340,7 @@ static size_t inbox_write_row(struct inbox *inbox, const struct broker_message *
     const struct bytes nothing = {NULL, 0};
 
     buffer_append_text(&inbox->sql, "INSERT INTO ");
-    inbox_append_name(&inbox->sql, message->names[0]);
+    sql_name_append(&inbox->sql, message->names[0]);
     buffer_append_text(&inbox->sql,
                        " (webhook_id, due, attempt, key, headers, payload, body)"
                        " VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (webhook_id) DO NOTHING");
@@ -379,7 +365,7 @@ static size_t inbox_write_call(struct inbox *inbox, const struct broker_message 
     buffer_append_text(&inbox->sql,
                        "WITH first AS (INSERT INTO tickwheel.called (webhook_id) VALUES ($1)"
                        " ON CONFLICT (webhook_id) DO NOTHING RETURNING webhook_id) SELECT ");
-    inbox_append_name(&inbox->sql, message->names[1]);
+    sql_name_append(&inbox->sql, message->names[1]);
     buffer_append_text(&inbox->sql, "($2::jsonb) IS NULL FROM first");
     json_open(event, NULL, '{');
     json_put_text(event, "webhook_id", message->id);
