@@ -21,12 +21,15 @@
 /* Maximum size of the error of a firing of which targets failed. */
 #define FANOUT_RUN_ERROR_SIZE (FANOUT_ERROR_SIZE_MAX + 40)
 
-/* Returns a pause that grows with the time that the timer has waited, so that it costs few
- * writes. */
+/* Returns the end of a pause that grows with the time that the timer has waited, so that it costs
+ * few writes. Where the clock went back behind the firing's start, the time is not known, and the
+ * pause is long. */
 static struct wall fanout_wait_until(const struct engine *engine, const struct timer *timer,
                                      const struct fanout *fanout)
 {
-    uint64_t pause_ms = wall_since(fanout->started, engine->now) / 4;
+    uint64_t pause_ms = fanout->started.ms <= engine->now.ms
+                            ? wall_since(fanout->started, engine->now) / 4
+                            : FANOUT_PAUSE_LONG_MS;
 
     if (pause_ms < FANOUT_PAUSE_SHORT_MS)
         pause_ms = FANOUT_PAUSE_SHORT_MS;

@@ -144,6 +144,39 @@ static void test_each_target_gets_its_own_delivery(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Goal: after a step back of the clock a timer that waits for its parts costs few writes, too.
+ * Method: a target fails for good, and is redriven when the clock is an hour behind; its delivery
+ * takes most of that hour. */
+static void test_waiting_behind_a_step_back(void **state)
+{
+    struct engine_fixture fixture;
+    struct wall at = {0};
+    unsigned moves = 0;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    fixture_advance_to(&fixture, HOUR_MS);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_ENDED);
+    fanout_test_answer(&fixture, "http://c.example/", DELIVERY_DONE);
+    fixture_advance_to(&fixture, 2000);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    for (uint64_t ms = 2000; ms < HOUR_MS - 1000; ms += 1000) {
+        struct command command = {.kind = COMMAND_GET, .id = id};
+
+        fixture_advance_to(&fixture, ms);
+        fixture_command(&fixture, &command);
+        moves += command.timer->at.ms != at.ms;
+        at = command.timer->at;
+        fixture_carry_out(&fixture);
+    }
+    assert_in_range(moves, 1, 3);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_DONE);
+    assert_int_equal(fanout_test_state(&fixture, &id, "fff"), TIMER_FIRED);
+    fixture_deinit(&fixture);
+}
+
 /* proves: targets-redrive */
 static void test_a_failed_target_is_redriven_alone(void **state)
 {
@@ -731,6 +764,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_target_gets_its_own_delivery),
+        cmocka_unit_test(test_waiting_behind_a_step_back),
         cmocka_unit_test(test_a_failed_target_is_redriven_alone),
         cmocka_unit_test(test_a_part_ends_before_its_timer_lives_again),
         cmocka_unit_test(test_a_cancel_shows_no_older_timer),
