@@ -20,7 +20,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image chart dist formal sim soak bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image chart dist formal sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt site docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -42,13 +42,8 @@ example: ## a million reservations, held, paid and expired; COUNT=10000 HOLD=5s 
 
 build: ## the release build, in build/release
 	@scripts/install-deps build
-	@scripts/rocksdb --hint
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=OFF >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld tickwheel_cli
-
-rocksdb: ## build RocksDB without assertions, for all releases built afterwards; three minutes, once
-	@scripts/install-deps build
-	@scripts/rocksdb
 
 # Unlike the other targets it needs only CMake and a C compiler: no Ninja, no packages.
 lib: ## the library alone, in build/lib: no service, no packages to install
@@ -119,7 +114,6 @@ test-cluster: ## a cluster on three Kafka brokers, some of which are killed, and
 test-cluster-long: ## faults of nodes, brokers, network, clocks and disks under load, hours; ROWS="kill stop" ROUNDS=10 for less
 	@scripts/install-deps cluster-test
 	@tests/brokers/kafka/fetch
-	@scripts/rocksdb --hint
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver kafka_tool faultlayer load_client >/dev/null
 	@for row in $(ROWS); do echo "== $$row"; \

@@ -4,7 +4,7 @@
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "cluster/replay.h"
-#include "store/rocksdb_check.h"
+#include "store/wheel/diskwheel_check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ int check_data(const char *folder, enum check_form form)
         json_open(&json, "damage", '[');
     }
     if (!code)
-        code = rocksdb_check(opened.storage, &check, &error);
+        code = diskwheel_check(opened.storage, &check, &error);
     storage_close(opened.storage);
     if (code) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);

@@ -2,7 +2,7 @@
 #include "steps.h"
 
 #include "delivery_log/delivery_log.h"
-#include "store/rocksdb_folder.h"
+#include "store/folder.h"
 #include "sys/files.h"
 
 #include <limits.h>
@@ -24,7 +24,7 @@ static enum error_code data_folder_join(const char *folder, const char *name,
     return ERROR_NONE;
 }
 
-/* ---- databases in the wrong place ---- */
+/* ---- stores in the wrong place ---- */
 
 /* Splits a path into the folder above and the last name: "." and "data" for both "./data/" and
  * "data". */
@@ -45,14 +45,14 @@ static void data_folder_split(const char *folder, char ret_above[PATH_MAX], char
         snprintf(ret_above, PATH_MAX, ".");
 }
 
-static bool data_folder_is_database(const char *folder)
+static bool data_folder_has_store(const char *folder)
 {
-    char current[PATH_MAX];
+    char state[PATH_MAX];
 
-    return !data_folder_join(folder, "CURRENT", current, NULL) && files_exists(current);
+    return !data_folder_join(folder, FOLDER_STATE_NAME, state, NULL) && files_exists(state);
 }
 
-/* A search of a folder for folders that hold a database. */
+/* A search of a folder for folders that hold a store. */
 struct data_folder_search {
     const char *folder, *prefix; /* `prefix` is that of the names to examine */
     char found[PATH_MAX];        /* the folder that was found; empty if none was */
@@ -64,7 +64,7 @@ static bool data_folder_look(void *context, const struct files_entry *entry)
     char path[PATH_MAX];
 
     if (!entry->is_folder || strncmp(entry->name, search->prefix, strlen(search->prefix)) != 0 ||
-        data_folder_join(search->folder, entry->name, path, NULL) || !data_folder_is_database(path))
+        data_folder_join(search->folder, entry->name, path, NULL) || !data_folder_has_store(path))
         return true;
     memcpy(search->found, path, sizeof(path));
     return false;
@@ -83,7 +83,7 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error)
     if (files_exists(mark))
         return error_set(ret_error, ERROR_CORRUPT,
                          "%s: a restore into it did not end; repeat it: --restore BACKUP", folder);
-    if (data_folder_is_database(folder))
+    if (data_folder_has_store(folder))
         return ERROR_NONE;
     if (files_look_for(mark) == FILES_HIDDEN)
         return error_set(ret_error, ERROR_IO,
@@ -97,9 +97,9 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error)
     if (!*found)
         files_list(above, data_folder_look, &beside, NULL);
     if (!*found)
-        found = data_folder_is_database(above) ? above : beside.found;
+        found = data_folder_has_store(above) ? above : beside.found;
     return *found ? error_set(ret_error, ERROR_INVALID,
-                              "data_folder: %.80s is empty, but there is a database in %.80s; "
+                              "data_folder: %.80s is empty, but there is a store in %.80s; "
                               "restore it (--restore), set data_folder to it, or move it away",
                               folder, found)
                   : ERROR_NONE;
@@ -212,11 +212,11 @@ static enum error_code data_folder_copy_files(struct data_folder_copy *copy, con
         files_lock_folder(copy->backup, FILES_LOCK_SHARED, &backup_lock, copy->error);
     if (code)
         return code;
-    if (!data_folder_is_database(copy->backup))
+    if (!data_folder_has_store(copy->backup))
         code = error_set(copy->error, ERROR_INVALID, "%s is no data folder", copy->backup);
     struct folder_identity identity;
     if (!code)
-        code = folder_identify(copy->backup, FOLDER_OF_ROCKSDB, &identity, copy->error);
+        code = folder_identify(copy->backup, &identity, copy->error);
     if (!code)
         code = data_folder_check_sealed(copy->backup, copy->error);
     if (!code) /* checks before anything is written */

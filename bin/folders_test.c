@@ -9,7 +9,7 @@
 #include "node/node_cluster_testing.h"
 #include "steps.h"
 
-#include "store/rocksdb_folder.h"
+#include "store/folder.h"
 #include "sys/files.h"
 
 enum { FOLDERS_EACH = 12, OTHER_ID = 78, PATH_SIZE = 600 };
@@ -121,14 +121,14 @@ static void folders_keep(const char *folder, enum folder_kind kind)
 
 static void folders_back_up(const char *folder, uint64_t cluster, enum folder_kind kind)
 {
-    const struct rocksdb_options options = {
+    const struct diskwheel_options options = {
         .folder = folder, .partition_count = CLUSTER_PARTITIONS, .cluster = cluster};
     struct storage_backup backup;
     struct storage *storage;
     char name[40], path[PATH_SIZE];
 
     snprintf(name, sizeof(name), "kind-%d", (int)kind);
-    assert_int_equal(rocksdb_storage_open(&options, &storage, NULL), ERROR_NONE);
+    assert_int_equal(diskwheel_storage_open(&options, &storage, NULL), ERROR_NONE);
     assert_int_equal(storage_backup(storage, folders_path(name, path), &backup, NULL), ERROR_NONE);
     storage_close(storage);
 }

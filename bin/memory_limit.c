@@ -4,7 +4,7 @@
 #include "sys/process.h"
 
 enum {
-    /* threads of the daemon and of RocksDB, except the shards */
+    /* threads of the daemon, except the shards */
     MEMORY_LIMIT_THREADS = 14,
     MEMORY_LIMIT_THREADS_CLUSTER = 12, /* threads of the control topic and its Kafka client */
     /* memory that a start needs besides stacks; caches are filled later */

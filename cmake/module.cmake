@@ -83,7 +83,7 @@ endfunction()
 # Under the thread sanitizer, makes a program nightly that has no thread of its own, or that takes minutes: a model test, one
 # of scarce memory, a long one, and those of a room that starts no thread, unless the source of the test does.
 function(tw_choose name source)
-    set(long "conformance|conformance_lessons|wheel_endless|tablefile|leases|feed|tokens|rocksdb_(block|check)|storage_kill")
+    set(long "conformance|conformance_lessons|wheel_endless|leases|feed|tokens|storage_kill")
     string(APPEND long "|diskwheel_months")
     set(single "/lib/src/|/src/(base|calendar|timer|engine|cli|cluster|api/json)/")
     if(NOT TICKWHEEL_SANITIZE STREQUAL "thread")
@@ -119,7 +119,7 @@ function(tw_test source)
     tw_check(${name})
     tw_choose(${name} ${source})
     # The longest ones begin first, so that none is left alone at the end.
-    if(name MATCHES "^(node_cluster[a-z_]*|rocksdb_live|storage_model|wheel_endless)_test$")
+    if(name MATCHES "^(node_cluster[a-z_]*|storage_model|wheel_endless)_test$")
         set_tests_properties(${name} PROPERTIES COST 100)
     endif()
 endfunction()

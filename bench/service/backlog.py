@@ -68,7 +68,7 @@ def main():
     parser.add_argument("--priorities", type=int, default=1)
     parser.add_argument("--neighbour-seconds", type=int, default=10)
     parser.add_argument("--besides-mib", type=int, default=320,
-                        help="what the server may take besides: caches, memtables, the allocator's slack")
+                        help="what the server may take besides: changes in memory, the allocator's slack")
     parser.add_argument("--near-mib", type=int, default=256, help="the setting near_bytes_max")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="tickwheel-bench-")

@@ -3,7 +3,7 @@
 
 #include "cluster/frame.h"
 #include "log/files/log_home.h"
-#include "store/rocksdb.h"
+#include "store/wheel/diskwheel.h"
 
 #include <stdlib.h>
 
@@ -180,11 +180,8 @@ static enum error_code replay_open_log(const char *name, struct replay_folder *f
         return code;
     log_local_get_stats(local, &stats);
     folder->torn_logs = stats.torn;
-    if (options.begin < stats.end) {
-        code = rocksdb_storage_use_links(folder->storage, ret_error);
-        if (!code)
-            code = replay(local, folder->storage, folder->partition_count, ret_error);
-    }
+    if (options.begin < stats.end)
+        code = replay(local, folder->storage, folder->partition_count, ret_error);
     log_local_close(local);
     return code;
 }
@@ -194,8 +191,8 @@ enum error_code replay_open_folder(const char *folder, struct replay_folder *ret
 {
     *ret_folder = (struct replay_folder){.storage = NULL};
     enum error_code code =
-        rocksdb_storage_open_to_export(folder, &ret_folder->storage, &ret_folder->partition_count,
-                                       &ret_folder->cluster, ret_error);
+        diskwheel_storage_open_to_export(folder, &ret_folder->storage, &ret_folder->partition_count,
+                                         &ret_folder->cluster, ret_error);
     if (code)
         return code;
     code = replay_open_log(folder, ret_folder, ret_error);

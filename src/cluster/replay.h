@@ -23,7 +23,7 @@ uint64_t replay_cluster(const uint8_t id[LOG_ID_SIZE]);
 enum error_code replay_bounds(struct storage *storage, uint16_t partition_count,
                               uint64_t *ret_begin, uint64_t *ret_reached, struct error *ret_error);
 
-/* Opens a folder that no process uses, to read it (rocksdb_storage_open_to_export), with all that
+/* Opens a folder that no process uses, to read it (diskwheel_storage_open_to_export), with all that
  * its log has. Nothing in the folder is changed. */
 struct replay_folder {
     struct storage *storage; /* the caller's to close */

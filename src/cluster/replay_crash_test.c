@@ -15,7 +15,7 @@
 
 enum { ROUNDS = 20, REPORTS_MAX = 40, SPIN_NS_MAX = 3000000, COMMITS_A_TRIM = 16 };
 
-static struct rocksdb_options replay_crash_options(const struct testing_folder *folder)
+static struct diskwheel_options replay_crash_options(const struct testing_folder *folder)
 {
     return testing_options(folder, MODEL_PARTITIONS);
 }

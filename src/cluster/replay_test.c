@@ -4,7 +4,7 @@
  * removed, damaged, or exchanged for those of another copy. The folder is opened to be read
  * (replay_open_folder), and as a node does. */
 #include "cluster/replay_testing.h"
-#include "store/rocksdb_check.h"
+#include "store/wheel/diskwheel_check.h"
 
 #include <sys/stat.h>
 
@@ -61,7 +61,7 @@ static void replay_prepare(struct storage *storage, uint16_t partition, uint64_t
 }
 
 /* Acknowledges the timers with these serials, in partitions by turns, each in a record, and applies
- * them. Files of tables get them when a memtable is full, or with replay_reopen. */
+ * them. Runs get them when the memory is full, or with replay_reopen. */
 static void replay_write(struct replays *node, uint64_t from, uint64_t count)
 {
     struct buffer body;
@@ -117,7 +117,7 @@ static void assert_replay_killed(struct replay_fixture *fixture, uint64_t count)
     assert_int_equal(opened.partition_count, PARTITIONS);
     assert_int_equal(opened.cluster, 0);
     assert_int_equal(replay_count(opened.storage), count);
-    assert_int_equal(rocksdb_check(opened.storage, &check, NULL), ERROR_NONE);
+    assert_int_equal(diskwheel_check(opened.storage, &check, NULL), ERROR_NONE);
     storage_close(opened.storage);
     for (uint16_t p = 0; p < PARTITIONS; p++)
         live += check.partitions[p].live;
@@ -170,7 +170,7 @@ static void test_replay_acknowledged_before_the_tables(void **state)
 {
     struct replay_fixture *fixture = *state;
 
-    fixture->node.options.memtable_bytes = 8 << 20;
+    fixture->node.options.memory_bytes = 8 << 20;
     replay_reopen(fixture);
     for (uint64_t count = 100; count <= 300; count += 100) {
         uint64_t kept, sum = 0;
@@ -341,7 +341,7 @@ static void test_replay_log_missing(void **state)
 static void test_replay_folder_of_a_cluster(void **state)
 {
     struct replay_fixture *fixture = *state;
-    struct rocksdb_options options = fixture->copy.options;
+    struct diskwheel_options options = fixture->copy.options;
     struct replay_folder opened;
 
     options.cluster = TESTING_CLUSTER;

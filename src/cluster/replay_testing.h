@@ -1,5 +1,5 @@
 /*
- * replay_testing.h - for tests: a storage on RocksDB with its log in the same folder, as in a node
+ * replay_testing.h - for tests: a storage on disk with its log in the same folder, as in a node
  * without a cluster, written without a replica.
  */
 #ifndef TICKWHEEL_CLUSTER_REPLAY_TESTING_H
@@ -12,7 +12,7 @@
 enum { REPLAYS_PARTITIONS_MAX = 8, REPLAYS_SEGMENT_BYTES = 8 << 10 };
 
 struct replays {
-    struct rocksdb_options options;
+    struct diskwheel_options options;
     enum log_files_sync sync;
     bool skips_damage;
     struct storage *storage;
@@ -53,7 +53,7 @@ static inline enum error_code replays_open_log(struct replays *replays, struct e
 /* Opens a folder as a node does, and applies its log. On failure nothing is open. */
 static inline enum error_code replays_try_open(struct replays *replays, struct error *ret_error)
 {
-    enum error_code code = rocksdb_storage_open(&replays->options, &replays->storage, ret_error);
+    enum error_code code = diskwheel_storage_open(&replays->options, &replays->storage, ret_error);
 
     if (code)
         return code;

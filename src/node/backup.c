@@ -1,7 +1,7 @@
 /*
- * Backups, on their own thread: RocksDB copies every commit that ended before the backup began, so
- * every acknowledged change is in it. On a shard's thread every request would wait while memory is
- * written out, and while files are copied to another disk.
+ * Backups, on their own thread: the storage copies every commit that ended before the backup began,
+ * so every acknowledged change is in it. On a shard's thread every request would wait while memory
+ * is written out, and while files are copied to another disk.
  */
 #include "node/backup.h"
 

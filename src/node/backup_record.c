@@ -3,7 +3,7 @@
 #include "node/backup_record.h"
 
 #include "calendar/rfc3339.h"
-#include "store/rocksdb_folder.h"
+#include "store/folder.h"
 #include "sys/files.h"
 
 #include <stdio.h>
@@ -86,20 +86,16 @@ static bool backup_record_read(const char *data, const char *kind, const char *n
 
 /* ---- partial backups ---- */
 
-/* RocksDB makes NAME.tmp under the name NAME.tmp.tmp. False if something is left. */
+/* Returns false if something is left. */
 static bool backup_record_remove_partial(const char *backups, const char *name)
 {
     char path[PATH_MAX];
-    bool is_gone = files_look_for(backups) == FILES_THERE;
 
-    for (int i = 0; i < 2 && is_gone; i++) {
-        is_gone = !backup_record_join(backups, name, BACKUP_PARTIAL_END,
-                                      i ? BACKUP_PARTIAL_END : "", path, NULL);
-        if (is_gone)
-            files_remove_folder(path);
-        is_gone = is_gone && files_look_for(path) == FILES_ABSENT;
-    }
-    return is_gone;
+    if (files_look_for(backups) != FILES_THERE ||
+        backup_record_join(backups, name, BACKUP_PARTIAL_END, "", path, NULL))
+        return false;
+    files_remove_folder(path);
+    return files_look_for(path) == FILES_ABSENT;
 }
 
 /* True for a note that was being written at a kill: files_write gives it its name last. */

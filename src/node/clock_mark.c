@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "calendar/rfc3339.h"
-#include "store/rocksdb_folder.h"
+#include "store/folder.h"
 #include "sys/files.h"
 
 #include <limits.h>

@@ -3,7 +3,7 @@
  * are right or wrong. */
 #include "node/clock_mark.h"
 
-#include "store/rocksdb_folder.h"
+#include "store/folder.h"
 #include "store/storage_testing.h"
 #include "sys/files.h"
 

@@ -9,7 +9,7 @@
 #include "node/node_ownership.h"
 
 #include "cluster/log_kafka_testing.h"
-#include "store/rocksdb.h"
+#include "store/wheel/diskwheel.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
 
@@ -202,7 +202,7 @@ static inline void cluster_await_copies(struct cluster_fixture *fixture, size_t 
 /* Of a host that does not run: it has the timers of that many partitions, and nothing of others. */
 static inline void assert_cluster_disk_has(struct cluster_host *host, size_t count)
 {
-    const struct rocksdb_options options = {
+    const struct diskwheel_options options = {
         .folder = host->folder.path,
         .partition_count = CLUSTER_PARTITIONS,
         .cluster = CLUSTER_ID,
@@ -210,7 +210,7 @@ static inline void assert_cluster_disk_has(struct cluster_host *host, size_t cou
     struct storage *storage;
     size_t found = 0;
 
-    assert_int_equal(rocksdb_storage_open(&options, &storage, NULL), ERROR_NONE);
+    assert_int_equal(diskwheel_storage_open(&options, &storage, NULL), ERROR_NONE);
     for (uint16_t i = 0; i < CLUSTER_PARTITIONS; i++) {
         const struct storage_scan scan = {.partition = i,
                                           .kind = STORAGE_SCAN_ALL,

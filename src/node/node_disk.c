@@ -2,10 +2,10 @@
 #include "node/node_disk.h"
 
 #include "node/storage_loops.h"
-#include "store/rocksdb.h"
+#include "store/wheel/diskwheel.h"
 #include "sys/process.h"
 
-/* Bytes on disk for a byte of a timer, until its files are compacted. */
+/* Bytes on disk for a byte of a timer: in the log, in a run, and in its copy. */
 #define DISK_AMPLIFIES 4
 
 bool node_disk_init(struct node_disk *disk, const struct config *config, struct metrics *metrics,
@@ -36,17 +36,14 @@ void node_disk_deinit(struct node_disk *disk)
 enum error_code node_disk_open(struct node_disk *disk, uint64_t cluster, struct error *ret_error)
 {
     const struct config *config = disk->config;
-    struct rocksdb_options options = {
+    struct diskwheel_options options = {
         .folder = config->data_folder,
         .partition_count = (uint16_t)config->partitions,
         .cluster = cluster,
         .retain_ms = config->retain_ms,
-        .cache_bytes = config->storage_cache_bytes,
-        .memtable_bytes = config->storage_memtable_bytes,
-        .damage = config->storage_damage == CONFIG_STORAGE_DAMAGE_SKIP ? ROCKSDB_DAMAGE_SKIP
-                                                                       : ROCKSDB_DAMAGE_REFUSE,
+        .memory_bytes = config->storage_memory_bytes,
     };
-    enum error_code code = rocksdb_storage_open(&options, &disk->storage, ret_error);
+    enum error_code code = diskwheel_storage_open(&options, &disk->storage, ret_error);
 
     if (!code) {
         storage_tend(disk->storage);

@@ -4,7 +4,7 @@
  * real storage and threads. */
 #include "node/node_replica.h"
 #include "node/node_state.h"
-#include "store/rocksdb_store.h"
+#include "store/wheel/diskwheel_store.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
 #include "sys/files.h"
@@ -326,16 +326,14 @@ static void test_a_change_that_fails(void **state)
 
 static void hold_damage(struct hold_fixture *fixture)
 {
-    struct rocksdb_options options = testing_options(&fixture->folder, HOLD_PARTITIONS);
+    struct diskwheel_options options = testing_options(&fixture->folder, HOLD_PARTITIONS);
     struct storage *storage = testing_open(&options);
-    struct rocksdb_store *store = store_of(storage);
-    const struct store_key key = store_note_key(STORAGE_HOLDS, 0);
+    struct buffer *record = &diskwheel_store_of(storage)->parts[0].notes[STORAGE_HOLDS];
 
-    rocksdb_writebatch_clear(store->batch);
-    store_batch_put(store->batch, store, STORE_META, (struct bytes){key.data, key.size},
-                    BYTES("\1garbage"));
-    assert_int_equal(store_write(store, store->batch, NULL), ERROR_NONE);
-    rocksdb_writebatch_clear(store->batch);
+    assert_true(record->size > 0);
+    buffer_clear(record);
+    buffer_append_text(record, "\1garbage");
+    assert_int_equal(storage_flush(storage, NULL), ERROR_NONE);
     storage_close(storage);
 }
 

@@ -139,11 +139,11 @@ static enum error_code damage_open_log(struct damage_fixture *fixture, struct st
 static enum error_code damage_start(struct damage_fixture *fixture, const char *policy,
                                     struct error *ret_error)
 {
-    const struct rocksdb_options options = testing_options(&fixture->killed, PARTITIONS);
+    const struct diskwheel_options options = testing_options(&fixture->killed, PARTITIONS);
     struct storage *storage;
 
     assert_int_equal(config_set(&fixture->config, "storage_damage", policy, NULL), 0);
-    enum error_code code = rocksdb_storage_open(&options, &storage, ret_error);
+    enum error_code code = diskwheel_storage_open(&options, &storage, ret_error);
     if (code)
         return code;
     code = damage_open_log(fixture, storage, ret_error);
@@ -338,7 +338,7 @@ static void test_damage_log_of_another(void **state)
 static void test_damage_backup_with_a_log(void **state)
 {
     struct damage_fixture *fixture = *state;
-    struct rocksdb_options options = testing_options(&fixture->killed, PARTITIONS);
+    struct diskwheel_options options = testing_options(&fixture->killed, PARTITIONS);
     struct storage_backup backup;
     struct storage_place place;
     char log[300];

@@ -43,11 +43,11 @@ static void log_test_written(void *context, uint64_t bytes, uint64_t ns)
 
 static void log_test_start(struct node_log_fixture *fixture)
 {
-    const struct rocksdb_options options = {.folder = fixture->folder.path,
-                                            .partition_count = PARTITIONS};
+    const struct diskwheel_options options = {.folder = fixture->folder.path,
+                                              .partition_count = PARTITIONS};
     struct error error = {.text = ""};
 
-    if (rocksdb_storage_open(&options, &fixture->storage, &error))
+    if (diskwheel_storage_open(&options, &fixture->storage, &error))
         fail_msg("%s", error.text);
     fixture->log = (struct node_log){.config = &fixture->config,
                                      .storage = fixture->storage,
@@ -153,10 +153,10 @@ static void test_a_backup_begins_a_log(void **state)
     log_test_stop(fixture);
     assert_int_equal(config_set(&fixture->config, "data_folder", copy, NULL), 0);
     for (int i = 0; i < 2; i++) {
-        const struct rocksdb_options options = {.folder = copy, .partition_count = PARTITIONS};
+        const struct diskwheel_options options = {.folder = copy, .partition_count = PARTITIONS};
         struct log_local_stats stats;
 
-        if (rocksdb_storage_open(&options, &fixture->storage, &error))
+        if (diskwheel_storage_open(&options, &fixture->storage, &error))
             fail_msg("%s", error.text);
         fixture->log.storage = fixture->storage;
         if (node_log_open(&fixture->log, &error))

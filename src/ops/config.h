@@ -163,10 +163,8 @@ enum config_log_level {
           "how long a commit may wait for more writes while many requests are in flight")         \
     FIELD(DURATION, watermark_interval, "1s", 10, HOUR_MS,                                        \
           "how often the watermark moves and final states older than retain are trimmed")         \
-    FIELD(BYTES, storage_cache_bytes, "64M", MIB, 1024 * GIB,                                     \
-          "size of the cache of storage blocks")                                                  \
-    FIELD(BYTES, storage_memtable_bytes, "32M", MIB, 4 * GIB,                                     \
-          "size of a write buffer of the storage; up to four exist")                              \
+    FIELD(BYTES, storage_memory_bytes, "64M", MIB, 1024 * GIB,                                    \
+          "limit of changes in memory that are not yet in a run")                                 \
     FIELD(BYTES, disk_reserve_bytes, "256M", 0, 1024 * GIB,                                       \
           "free disk below which creates get 503; at least 160M, or 9 % of a disk below 2G")      \
     FIELD(CHOICE, storage_damage, "refuse|skip", 0, 0,                                            \

@@ -22,7 +22,7 @@ static uint64_t ballast_fit_one(uint64_t wanted, uint64_t disk_bytes)
 struct ballast_sizes ballast_fit(struct ballast_sizes wanted, uint64_t disk_bytes)
 {
     return (struct ballast_sizes){
-        .memtable_bytes = ballast_fit_one(wanted.memtable_bytes, disk_bytes),
+        .flush_bytes = ballast_fit_one(wanted.flush_bytes, disk_bytes),
         .segment_bytes = ballast_fit_one(wanted.segment_bytes, disk_bytes),
     };
 }
@@ -37,7 +37,7 @@ bool ballast_init(struct ballast *ballast, const char *folder, struct ballast_si
         return false;
     snprintf(ballast->path, size, "%s/" BALLAST_NAME, folder);
     /* Enough for two flushes and a file of the log. */
-    ballast->bytes = 2 * sizes.memtable_bytes + sizes.segment_bytes;
+    ballast->bytes = 2 * sizes.flush_bytes + sizes.segment_bytes;
     if (files_taken_bytes(ballast->path, &held, NULL))
         held = 0;
     atomic_store(&ballast->held, held);

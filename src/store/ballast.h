@@ -25,8 +25,8 @@ struct ballast {
 
 /* Sizes of a store that fit its disk. */
 struct ballast_sizes {
-    uint64_t memtable_bytes; /* size of a memtable, which a flush writes as one file */
-    uint64_t segment_bytes;  /* size of a file of the log */
+    uint64_t flush_bytes;   /* changes in memory that a flush writes */
+    uint64_t segment_bytes; /* size of a file of the log */
 };
 
 /* Returns the sizes for a disk of `disk_bytes`, at most those wanted: a flush and a new file of

@@ -18,7 +18,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static const struct ballast_sizes small = {.memtable_bytes = MIB, .segment_bytes = 2 * MIB};
+static const struct ballast_sizes small = {.flush_bytes = MIB, .segment_bytes = 2 * MIB};
 
 static uint64_t ballast_free_bytes(const char *folder)
 {
@@ -34,15 +34,15 @@ static void test_sizes_fit_the_disk(void **state)
     struct ballast_sizes fit = ballast_fit(wanted, 4096 * MIB);
 
     (void)state;
-    assert_true(fit.memtable_bytes == 32 * MIB && fit.segment_bytes == 16 * MIB);
+    assert_true(fit.flush_bytes == 32 * MIB && fit.segment_bytes == 16 * MIB);
     fit = ballast_fit(wanted, 1024 * MIB);
-    assert_true(fit.memtable_bytes == 16 * MIB && fit.segment_bytes == 16 * MIB);
+    assert_true(fit.flush_bytes == 16 * MIB && fit.segment_bytes == 16 * MIB);
     fit = ballast_fit(wanted, 200 * MIB);
-    assert_true(fit.memtable_bytes == 3 * MIB && fit.segment_bytes == 3 * MIB);
+    assert_true(fit.flush_bytes == 3 * MIB && fit.segment_bytes == 3 * MIB);
     fit = ballast_fit(wanted, 10 * MIB);
-    assert_true(fit.memtable_bytes == MIB && fit.segment_bytes == MIB);
+    assert_true(fit.flush_bytes == MIB && fit.segment_bytes == MIB);
     fit = ballast_fit((struct ballast_sizes){1000, 2000}, 10 * MIB);
-    assert_true(fit.memtable_bytes == 1000 && fit.segment_bytes == 2000);
+    assert_true(fit.flush_bytes == 1000 && fit.segment_bytes == 2000);
 }
 
 static void test_held_and_given_up(void **state)

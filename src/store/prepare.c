@@ -38,8 +38,8 @@ static bool prepare_is_short(const struct storage_write *write)
     return write->is_touch && write->timer->version % TOUCHES_MAX != 0;
 }
 
-/* Sorts the rows of a batch by key, so that each is put into the memtable right after the one
- * before. Often they are sorted already, and each is examined once. */
+/* Sorts the rows of a batch by key, so that each is put into the store right after the one before.
+ * Often they are sorted already, and each is examined once. */
 static size_t prepare_collect_rows(struct prepare_row *rows, const struct storage_batch *batch)
 {
     size_t count = 0;

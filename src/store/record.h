@@ -57,12 +57,10 @@
 #include "timer/name.h"
 #include "store/storage.h"
 
-/* Version of all records; metas with all fields have the second one. */
+/* Version of all records; metas with all fields have the second one. With each of them the
+ * format of a folder rises (folder.h). */
 #define RECORD_VERSION      1
 #define RECORD_META_VERSION 2
-
-/* Version of a folder, which rises with each of the versions above. */
-#define RECORD_FORMAT 9
 
 /* ---- keys ---- */
 

@@ -2,7 +2,7 @@
  * storage.h - the timers of partitions: change them, scan a window in due order, find one.
  *
  * A backend keeps one ordered table of timers by position (partition, at, serial). It knows nothing
- * of clocks, wheels and targets. Backends: rocksdb.h (embedded, the default) and memory.h
+ * of clocks, wheels and targets. Backends: wheel/diskwheel.h, in a folder, and memory.h
  * (simulation and tests).
  *
  * Each partition follows a log. The storage makes a body of batches, the caller makes the body

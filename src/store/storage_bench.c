@@ -1,9 +1,7 @@
 /*
  * storage_bench - what the embedded storage does in a second, beside what the disk can do at all.
  *
- *     storage_bench [wheel] [timers [group [folder]]]
- *                                  1,000,000 timers in groups of 10,000, under /tmp; on RocksDB,
- *                                  or on the wheel
+ *     storage_bench [timers [group [folder]]]      1,000,000 timers in groups of 10,000, under /tmp
  *
  * Each timer has a payload of 100 bytes and is due in 30 to 90 minutes; each group is prepared and
  * applied, without a log. The floor is what a log adds at least: the same bytes, with a checksum
@@ -12,7 +10,6 @@
 #include "base/checksum.h"
 #include "base/random.h"
 #include "store/record.h"
-#include "store/rocksdb.h"
 #include "store/storage_writing.h"
 #include "store/wheel/diskwheel.h"
 #include "sys/clock.h"
@@ -33,7 +30,6 @@ enum { PARTITIONS = 4, PAYLOAD_BYTES = 100, FINDS = 200000, PAGE_ROWS = 4096 };
 
 struct bench {
     const char *folder;
-    bool is_wheel;
     struct storage *storage;
     size_t count, group;
     struct timer **timers; /* one group of them, used again and again */
@@ -172,19 +168,14 @@ static void floor_of_disk(struct bench *bench)
 
 static void bench_open_storage(struct bench *bench)
 {
-    struct rocksdb_options options = {.folder = bench->folder,
-                                      .partition_count = PARTITIONS,
-                                      .retain_ms = 3600 * 1000,
-                                      .cluster = 1};
+    const struct diskwheel_options options = {.folder = bench->folder,
+                                              .partition_count = PARTITIONS,
+                                              .retain_ms = 3600 * 1000,
+                                              .cluster = 1};
     struct error error;
     struct instant begin = instant_now();
 
-    const struct diskwheel_options wheel = {.folder = bench->folder,
-                                            .partition_count = PARTITIONS,
-                                            .retain_ms = options.retain_ms,
-                                            .cluster = options.cluster};
-    if (bench->is_wheel ? diskwheel_storage_open(&wheel, &bench->storage, &error)
-                        : rocksdb_storage_open(&options, &bench->storage, &error))
+    if (diskwheel_storage_open(&options, &bench->storage, &error))
         die("open", error.text);
     printf("%-44s %10.0f ms\n", "open", seconds_since(begin) * 1e3);
 }
@@ -339,18 +330,13 @@ int main(int count, char **arguments)
     char folder[] = "/tmp/tickwheel-bench-XXXXXX";
     struct bench bench = {.count = 1000000, .group = 10000, .random = random_seeded(1)};
 
-    if (count > 1 && strcmp(arguments[1], "wheel") == 0) {
-        bench.is_wheel = true;
-        arguments++;
-        count--;
-    }
     if (count > 1)
         bench.count = strtoull(arguments[1], NULL, 10);
     if (count > 2)
         bench.group = strtoull(arguments[2], NULL, 10);
     bench.folder = count > 3 ? arguments[3] : mkdtemp(folder);
     if (!bench.folder || bench.group < PARTITIONS || bench.count < bench.group)
-        die("use", "storage_bench [wheel] [timers [group [folder]]]");
+        die("use", "storage_bench [timers [group [folder]]]");
     bench.count -= bench.count % bench.group;
     make_timers(&bench);
     bench_open_storage(&bench);

@@ -3,7 +3,7 @@
  * does what belongs together agree?
  *
  *     struct storage_check check = {.told = print_finding};
- *     if (rocksdb_check(storage, &check, &error)) ...            or diskwheel_check
+ *     if (diskwheel_check(storage, &check, &error)) ...            or diskwheel_check
  *     printf("%llu findings\n", check.findings);
  *     storage_check_deinit(&check);
  *

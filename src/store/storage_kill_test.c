@@ -1,12 +1,12 @@
 /* Goal: kill -9 leaves a storage on disk at a place that it had, with exactly the rows of that
- * place, and never before the offset that it named as kept. Method: for each backend a child
+ * place, and never before the offset that it named as kept. Method: a child
  * applies the log that an owner in memory makes of a seed, and reports each record over a pipe,
  * with what storage_load_kept says after it; it is killed at a random moment. The folder must then
  * equal the owner at the folder's place, and at the end of the log once the rest of it is applied.
  * The next child goes on from there. That a log has what is acknowledged is tested in
  * cluster/replay_test.c.
  *
- *     TEST_ROUNDS=150 build/dev/src/store/storage_kill_test      kills of each backend */
+ *     TEST_ROUNDS=150 build/dev/src/store/storage_kill_test */
 #include "store/storage_model.h"
 #include "sys/clock.h"
 
@@ -97,11 +97,10 @@ static int be_child(char **arguments)
     struct crash_owner owner;
 
     snprintf(folder.path, sizeof(folder.path), "%s", arguments[0]);
-    struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
+    struct diskwheel_options options = testing_options(&folder, MODEL_PARTITIONS);
     crash_owner_init(&owner, strtoull(arguments[1], NULL, 10));
     const uint64_t count = strtoull(arguments[2], NULL, 10);
-    const enum testing_backend backend = (enum testing_backend)strtoull(arguments[3], NULL, 10);
-    struct storage *storage = testing_open_backend(backend, &options);
+    struct storage *storage = testing_open(&options);
     for (;;) {
         const struct storage_place place = crash_owner_append(&owner);
 
@@ -114,25 +113,22 @@ static int be_child(char **arguments)
 /* ---- the parent ---- */
 
 struct kill_case {
-    enum testing_backend backend;
     struct testing_folder folder;
     uint64_t seed;
 };
 
-static struct storage *kill_open(const struct kill_case *of, const struct testing_folder *folder)
+static struct storage *kill_open(const struct testing_folder *folder)
 {
-    const struct rocksdb_options options = testing_options(folder, MODEL_PARTITIONS);
+    const struct diskwheel_options options = testing_options(folder, MODEL_PARTITIONS);
 
-    return testing_open_backend(of->backend, &options);
+    return testing_open(&options);
 }
 
 static pid_t start_child(const struct kill_case *of, uint64_t count, int *ret_reports)
 {
-    char seed_text[32], count_text[32], backend_text[32], path[] = "/proc/self/exe";
-    char *const arguments[] = {path, (char *)of->folder.path, seed_text, count_text, backend_text,
-                               NULL};
+    char seed_text[32], count_text[32], path[] = "/proc/self/exe";
+    char *const arguments[] = {path, (char *)of->folder.path, seed_text, count_text, NULL};
 
-    snprintf(backend_text, sizeof(backend_text), "%d", (int)of->backend);
     snprintf(seed_text, sizeof(seed_text), "%" PRIu64, of->seed);
     snprintf(count_text, sizeof(count_text), "%" PRIu64, count);
     int ends[2];
@@ -246,7 +242,7 @@ static void assert_backup(struct storage *storage, const struct kill_case *of,
         return;
     snprintf(backup.path, sizeof(backup.path), "%.200s-copy", of->folder.path);
     assert_int_equal(storage_backup(storage, backup.path, &ignored, NULL), ERROR_NONE);
-    struct storage *copy = kill_open(of, &backup);
+    struct storage *copy = kill_open(&backup);
     assert_true(last_place(copy) == owner->next);
     assert_storages_equal(copy, owner->storage);
     storage_close(copy);
@@ -257,7 +253,7 @@ static void assert_backup(struct storage *storage, const struct kill_case *of,
  * number of records that were applied again. */
 static uint64_t assert_killed(const struct kill_case *of, const struct crash_report *report)
 {
-    struct storage *storage = kill_open(of, &of->folder);
+    struct storage *storage = kill_open(&of->folder);
     struct crash_owner owner;
     const uint64_t applied = last_place(storage);
 
@@ -282,18 +278,18 @@ static uint64_t assert_killed(const struct kill_case *of, const struct crash_rep
 
 static void test_kill(void **state)
 {
-    struct kill_case of = {.backend = (enum testing_backend)(uintptr_t)*state,
-                           .seed = testing_seed()};
+    struct kill_case of = {.seed = testing_seed()};
     const char *text = getenv("TEST_ROUNDS");
     const uint64_t rounds = text ? strtoull(text, NULL, 10) : ROUNDS;
     uint64_t count = 0, again = 0;
     unsigned kept = 0;
     struct random random = random_seeded(of.seed ^ 1);
 
+    (void)state;
     testing_folder_make(&of.folder);
     for (uint64_t round = 0; round < rounds; round++) {
         const struct crash_report report = crash(&of, count, &random);
-        struct storage *storage = kill_open(&of, &of.folder);
+        struct storage *storage = kill_open(&of.folder);
 
         kept += assert_kept(storage, &report);
         storage_close(storage);
@@ -309,9 +305,8 @@ static void test_kill(void **state)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        {"test_kill (rocksdb)", test_kill, NULL, NULL, (void *)(uintptr_t)TESTING_ROCKSDB},
-        {"test_kill (wheel)", test_kill, NULL, NULL, (void *)(uintptr_t)TESTING_WHEEL},
+        cmocka_unit_test(test_kill),
     };
 
-    return count == 5 ? be_child(arguments + 1) : cmocka_run_group_tests(tests, NULL, NULL);
+    return count == 4 ? be_child(arguments + 1) : cmocka_run_group_tests(tests, NULL, NULL);
 }

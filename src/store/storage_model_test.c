@@ -1,12 +1,11 @@
 /* Goal: any sequence of commits leaves every backend with what the contract says. Method: random
  * commits to the backend and to a flat array (storage_model.h); all that can be asked is asked of
- * both. The memory backend also crashes, losing held commits; RocksDB is reopened, flushed and
- * compacted. */
+ * both. The memory backend also crashes, losing held commits; the wheel is flushed, opened again,
+ * and crashes. */
 #include "store/check_testing.h"
-#include "store/rocksdb_store.h"
+#include "store/wheel/diskwheel_store.h"
 #include "store/storage_model.h"
 #include "store/wheel/diskwheel_check.h"
-#include "store/wheel/diskwheel_store.h"
 
 static void commit_next(struct model *model, struct storage *storage)
 {
@@ -184,30 +183,13 @@ static void assert_follows(struct storage *storage, const struct model_log *log)
     assert_true(place.next == log->count + 1 && place.seq == 123);
 }
 
-/* The backend on disk of the running test. */
-static enum testing_backend model_backend;
-
-static int model_set_up(void **state)
-{
-    model_backend = (enum testing_backend)(uintptr_t)*state;
-    return 0;
-}
-
 /* Everything out of memory, and through what rewrites files. */
-static void model_compact(struct storage *storage)
+static void follower_flush(struct storage *storage)
 {
-    if (model_backend == TESTING_WHEEL) {
-        assert_int_equal(storage_flush(storage, NULL), ERROR_NONE);
-        return;
-    }
-    struct rocksdb_store *store = store_of(storage);
-
-    testing_settle(storage);
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        rocksdb_compact_range_cf(store->db, store->tables[i], NULL, 0, NULL, 0);
+    assert_int_equal(storage_flush(storage, NULL), ERROR_NONE);
 }
 
-/* In memory, and one on disk, which is opened again, or compacted. The wheel also crashes. */
+/* In memory, and one on disk, which is opened again, or flushed, or crashes. */
 struct follower {
     struct storage *storage;
     struct testing_folder folder; /* path empty: in memory */
@@ -215,11 +197,11 @@ struct follower {
 
 static void follower_open(struct follower *follower)
 {
-    struct rocksdb_options options = testing_options(&follower->folder, MODEL_PARTITIONS);
+    struct diskwheel_options options = testing_options(&follower->folder, MODEL_PARTITIONS);
 
     options.cluster = TESTING_CLUSTER;
     follower->storage =
-        testing_open_backend(*follower->folder.path ? model_backend : TESTING_MEMORY, &options);
+        testing_open_backend(*follower->folder.path ? TESTING_WHEEL : TESTING_MEMORY, &options);
     assert_non_null(follower->storage);
     if (!*follower->folder.path)
         memory_storage_hold(follower->storage);
@@ -231,9 +213,9 @@ static void follower_crash(struct follower *follower, struct random *random)
         memory_storage_crash(follower->storage, (size_t)random_below(random, 9));
         memory_storage_check(follower->storage);
     } else if (random_below(random, 2)) {
-        model_compact(follower->storage);
+        follower_flush(follower->storage);
     } else {
-        if (model_backend == TESTING_WHEEL && random_below(random, 2))
+        if (random_below(random, 2))
             diskwheel_storage_crash(follower->storage);
         else
             storage_close(follower->storage);
@@ -410,7 +392,7 @@ static void test_exports(void **state)
         const uint64_t begin = model_log_exports(model, owner, log, &random);
         assert_export_is_whole(model, &followers[0], log, begin, &random);
         assert_export_is_whole(model, &followers[2], log, begin, &random);
-        if (run % 2 == 0) /* RocksDB keeps names of rows that were trimmed until a compaction */
+        if (run % 2 == 0) /* a store on disk keeps names of trimmed rows until it rewrites them */
             memory_storage_check(followers[2].storage);
         while (log->count)
             buffer_deinit(&log->records[--log->count].body);
@@ -535,10 +517,10 @@ static void test_copies(void **state)
         for (size_t i = 0; i < 2; i++) {
             model_follow(receivers[i], log);
             if (i == 0 && random_below(&random, 2))
-                model_compact(receivers[i]);
+                follower_flush(receivers[i]);
             model_assert_equal(model, receivers[i], &random);
         }
-        if (run % 3 == 2) /* RocksDB keeps names of rows that were trimmed until a compaction */
+        if (run % 3 == 2) /* a store on disk keeps names of trimmed rows until it rewrites them */
             memory_storage_check(receivers[1]);
         model_clear_all(followers);
         for (size_t i = 0; i < 4; i++)
@@ -557,20 +539,9 @@ static void test_copies(void **state)
 static void model_check_folder(const struct testing_folder *folder)
 {
     struct storage_check check = {.told = NULL};
-    struct storage *storage;
     struct error error;
-    uint16_t partitions;
-    uint64_t cluster;
 
-    if (model_backend == TESTING_ROCKSDB) {
-        assert_int_equal(testing_check(folder->path, &check, &error), ERROR_NONE);
-    } else {
-        assert_int_equal(
-            diskwheel_storage_open_to_export(folder->path, &storage, &partitions, &cluster, &error),
-            ERROR_NONE);
-        assert_int_equal(diskwheel_check(storage, &check, &error), ERROR_NONE);
-        storage_close(storage);
-    }
+    assert_int_equal(testing_check(folder->path, &check, &error), ERROR_NONE);
     assert_int_equal(check.blocks_unread, 0); /* the model's metas are of no engine */
     assert_true(check.was_closed);
     storage_check_deinit(&check);
@@ -582,7 +553,7 @@ static struct storage *model_back_up(struct model *model, struct storage *storag
                                      struct testing_folder *folder, struct random *random)
 {
     struct testing_folder copy = *folder;
-    struct rocksdb_options options = testing_options(&copy, MODEL_PARTITIONS);
+    struct diskwheel_options options = testing_options(&copy, MODEL_PARTITIONS);
     struct storage_backup backup;
     struct error error;
 
@@ -594,7 +565,7 @@ static struct storage *model_back_up(struct model *model, struct storage *storag
         fail_msg("%s", error.text);
     model_check_folder(&copy);
     options.cluster = TESTING_CLUSTER;
-    struct storage *second = testing_open_backend(model_backend, &options);
+    struct storage *second = testing_open(&options);
     model_assert_equal(model, second, random);
     const bool goes_on = random_below(random, 2);
     storage_close(goes_on ? storage : second);
@@ -615,17 +586,17 @@ static void test_on_disk(void **state)
     assert_non_null(model);
     struct testing_folder folder;
     testing_folder_make(&folder);
-    struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
+    struct diskwheel_options options = testing_options(&folder, MODEL_PARTITIONS);
     options.cluster = TESTING_CLUSTER;
-    struct storage *storage = testing_open_backend(model_backend, &options);
+    struct storage *storage = testing_open(&options);
     model_init(model, seed);
     for (int i = 0; i < 250; i++) {
         commit_next(model, storage);
         if (random_below(&random, 20) == 0)
-            model_compact(storage);
+            follower_flush(storage);
         if (random_below(&random, 20) == 0) {
             storage_close(storage);
-            storage = testing_open_backend(model_backend, &options);
+            storage = testing_open(&options);
         }
         if (i % 30 == 29)
             storage = model_back_up(model, storage, &folder, &random);
@@ -639,18 +610,12 @@ static void test_on_disk(void **state)
     testing_folder_remove(&folder);
 }
 
-#define ON(test, name, backend)                                                     \
-    {                                                                               \
-#test " (" name ")", test, model_set_up, NULL, (void *)(uintptr_t)(backend) \
-    }
-#define ON_DISK(test) ON(test, "rocksdb", TESTING_ROCKSDB), ON(test, "wheel", TESTING_WHEEL)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory), cmocka_unit_test(test_memory_crashes),
-        ON_DISK(test_followers),       ON_DISK(test_exports),
-        ON_DISK(test_copies),          ON_DISK(test_on_disk),
+        cmocka_unit_test(test_memory),    cmocka_unit_test(test_memory_crashes),
+        cmocka_unit_test(test_followers), cmocka_unit_test(test_exports),
+        cmocka_unit_test(test_copies),    cmocka_unit_test(test_on_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,6 @@
 #define TICKWHEEL_STORE_STORAGE_TESTING_H
 
 #include "store/memory.h"
-#include "store/rocksdb.h"
 #include "store/storage_writing.h"
 #include "store/wheel/diskwheel.h"
 #include "timer/timer_testing.h"
@@ -55,55 +54,36 @@ static inline void testing_folder_remove(const struct testing_folder *folder)
 #define TESTING_FOREVER UINT64_MAX
 #define TESTING_CLUSTER 5 /* of options, where partitions follow a log */
 
-static inline struct rocksdb_options testing_options(const struct testing_folder *folder,
-                                                     uint16_t partition_count)
+static inline struct diskwheel_options testing_options(const struct testing_folder *folder,
+                                                       uint16_t partition_count)
 {
-    return (struct rocksdb_options){
+    return (struct diskwheel_options){
         .folder = folder->path,
         .partition_count = partition_count,
         .retain_ms = TESTING_FOREVER,
-        .cache_bytes = 1 << 20,
-        .memtable_bytes = 64 << 10, /* so that tests flush and compact */
+        .memory_bytes = 600 << 10, /* so that tests write runs; a stage has 256 KiB at least */
+        .runs_max = 8,
     };
 }
 
 /* The backend of a test that runs on each. */
-enum testing_backend { TESTING_MEMORY, TESTING_ROCKSDB, TESTING_WHEEL };
+enum testing_backend { TESTING_MEMORY, TESTING_WHEEL };
 
-static inline struct storage *testing_open(const struct rocksdb_options *options)
+static inline struct storage *testing_open(const struct diskwheel_options *options)
 {
     struct storage *storage = NULL;
     struct error error;
 
-    if (rocksdb_storage_open(options, &storage, &error))
-        fail_msg("%s", error.text);
-    return storage;
-}
-
-static inline struct storage *testing_open_wheel(const struct rocksdb_options *options)
-{
-    const struct diskwheel_options wheel = {.folder = options->folder,
-                                            .partition_count = options->partition_count,
-                                            .cluster = options->cluster,
-                                            .retain_ms = options->retain_ms,
-                                            .memory_bytes =
-                                                600 << 10, /* a stage has 256 KiB at least */
-                                            .segment_bytes = options->segment_bytes,
-                                            .runs_max = 8};
-    struct storage *storage = NULL;
-    struct error error;
-
-    if (diskwheel_storage_open(&wheel, &storage, &error))
+    if (diskwheel_storage_open(options, &storage, &error))
         fail_msg("%s", error.text);
     return storage;
 }
 
 static inline struct storage *testing_open_backend(enum testing_backend backend,
-                                                   const struct rocksdb_options *options)
+                                                   const struct diskwheel_options *options)
 {
-    if (backend == TESTING_MEMORY)
-        return memory_storage_create(options->partition_count);
-    return backend == TESTING_ROCKSDB ? testing_open(options) : testing_open_wheel(options);
+    return backend == TESTING_MEMORY ? memory_storage_create(options->partition_count)
+                                     : testing_open(options);
 }
 
 /* The tables hold what was written: for tests that look past the storage. */

@@ -1,5 +1,5 @@
 /*
- * varint.h - numbers as RocksDB and the runs of wheel/ store them: groups of seven bits, the lowest
+ * varint.h - numbers as the runs of wheel/ store them: groups of seven bits, the lowest
  * first, each but the last with its highest bit set.
  *
  * Threads    No state: any.

@@ -16,8 +16,8 @@ COUNT = bounds.size(5_000, 1_000_000)
 AHEAD_MS = bounds.size(2_000, 45_000)  # in which they are created
 WORKERS = 4
 BOUND = 256 * bounds.MIB
-DEFAULT_BOUND = 640 * bounds.MIB  # defaults of near_bytes_max, cache and memtables, and other memory
-LITTLE = ("--near-bytes-max", "48M", "--storage-cache-bytes", "16M", "--storage-memtable-bytes", "8M")
+DEFAULT_BOUND = 640 * bounds.MIB  # defaults of near_bytes_max and storage_memory_bytes, and other memory
+LITTLE = ("--near-bytes-max", "48M", "--storage-memory-bytes", "8M")
 
 
 def timers(begin_ms, target):

@@ -201,7 +201,7 @@ def few_files():
     def enter():
         resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
     far = (b'{"after":"%dh","target":"http://127.0.0.1:9/far"}\n' % (hour % 1000 + 1) for hour in range(100_000))
-    with bounds.Folder() as data, harness.Daemon(data, "--connections-max", "10000", "--storage-memtable-bytes", "1M",
+    with bounds.Folder() as data, harness.Daemon(data, "--connections-max", "10000", "--storage-memory-bytes", "1M",
                                                  enter=enter) as daemon:
         limit = int(re.search(r"few_files.* connections_max=(\d+)", daemon.output())[1])
         harness.wait_until(daemon.is_ready, 30, "ready")

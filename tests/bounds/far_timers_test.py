@@ -21,7 +21,7 @@ BOUND = 256 * bounds.MIB
 KEYS_EACH = 100  # one timer in this many has a key, which is looked up among all others
 SEED = int(os.environ.get("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 DAY_MS = 24 * 3600 * 1000
-LITTLE = ("--near-bytes-max", "32M", "--storage-cache-bytes", "32M", "--storage-memtable-bytes", "8M")
+LITTLE = ("--near-bytes-max", "32M", "--storage-memory-bytes", "8M")
 
 
 def far_timers():

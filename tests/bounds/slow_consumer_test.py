@@ -21,7 +21,7 @@ import broker_servers
 import harness
 
 BOUND = 256 * bounds.MIB
-LITTLE = ("--near-bytes-max", "48M", "--storage-cache-bytes", "16M", "--storage-memtable-bytes", "8M",
+LITTLE = ("--near-bytes-max", "48M", "--storage-memory-bytes", "8M",
           "--bodies-bytes-max", "24M", "--answers-bytes-max", "24M", "--broker-inflight-bytes-max", "16M",
           "--batches-max", "8")
 COUNT = bounds.size(2_000, 200_000)  # timers for the slow one

@@ -25,7 +25,7 @@ ROUNDS = load.rounds(12)
 SECOND_MS, HOUR_MS, YEAR_MS = 1000, 3600 * 1000, 365 * 24 * 3600 * 1000
 STEPS = (5 * SECOND_MS, 3 * HOUR_MS, YEAR_MS)
 FLAGS = ("--window", "10s", "--watermark-interval", "100ms", "--retain", "1h",
-         "--storage-memtable-bytes", "1M", *load.PAUSES)
+         "--storage-memory-bytes", "1M", *load.PAUSES)
 ON_ITS_WAY_US = 3 * 1000 * 1000  # how long before it arrived a webhook may have been sent
 
 

@@ -22,9 +22,9 @@ ROUNDS = load.rounds(2)
 MIB = 1 << 20
 REFUSALS = 20
 RESERVE = 48 * MIB
-BALLAST = (2 + 16) * MIB  # of RESERVE in the data folder, which counts as free
+BALLAST = (1 + 16) * MIB  # of RESERVE in the data folder, which counts as free
 FLAGS = ("--window", "1s", "--watermark-interval", "100ms", "--retain", "1h",
-         "--storage-memtable-bytes", "1M", *load.PAUSES, "--disk-reserve-bytes", str(RESERVE))
+         "--storage-memory-bytes", "1M", *load.PAUSES, "--disk-reserve-bytes", str(RESERVE))
 
 
 class DiskTest(unittest.TestCase):

@@ -20,7 +20,7 @@ import load
 ROUNDS = load.rounds(6)
 ROUNDS_OF_ONE_FOLDER = 6  # then all is compared, and a new one begun
 FLAGS = ("--shards", "2", "--window", "1s", "--watermark-interval", "100ms", "--retain", "1h",
-         "--storage-memtable-bytes", "1M", *load.PAUSES)  # small: files are written and merged all the time
+         "--storage-memory-bytes", "1M", *load.PAUSES)  # small: files are written and merged all the time
 
 
 def kill_once(data, receiver, record, chance):

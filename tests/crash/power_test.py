@@ -25,7 +25,7 @@ ROUNDS = load.rounds(8)
 ROUNDS_OF_ONE_FOLDER = 8
 BLIND_ROUNDS_MAX = 20
 FLAGS = ("--window", "1s", "--watermark-interval", "100ms", "--retain", "1h",
-         "--storage-memtable-bytes", "1M", *load.PAUSES)
+         "--storage-memory-bytes", "1M", *load.PAUSES)
 
 
 class Scene:

@@ -474,7 +474,7 @@ class Operation(CommandLine):
             done = self.run_cli("check", self.data, "--output", form, code=USAGE)  # a daemon has it open
             self.assertEqual(done.out, "")
         for name in os.listdir(backup["folder"]):
-            if name.endswith(".sst"):
+            if name.startswith("run-"):
                 with open(os.path.join(backup["folder"], name), "r+b") as file:
                     file.write(bytes(64))
         damaged = self.run_cli("check", backup["folder"], code=FAILED)

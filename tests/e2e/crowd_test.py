@@ -236,7 +236,7 @@ class CrowdTest(TokensCase):
     # proves: tenant-shares
     @unittest.skipUnless(os.geteuid() == 0, "mounts a file system")
     def test_disk(self):
-        """A disk of which one tenant takes all that it gets. The disk is nearly full of a file: a compaction of much data
+        """A disk of which one tenant takes all that it gets. The disk is nearly full of a file: rewriting much data
         takes as much again for a moment."""
         disk, room = tempfile.mkdtemp(prefix="tickwheel-disk-"), size(256, 1024)
         self.addCleanup(os.rmdir, disk)

@@ -38,11 +38,10 @@ FLIPS = int(os.environ.get("TEST_FLIPS", "200"))
 CUTS = int(os.environ.get("TEST_CUTS", "60"))
 FLAGS = ("--partitions", "2", "--window", "1m", "--retain", "1h")
 TARGET = "http://127.0.0.1:1/nobody"
-UNUSED = ("LOG", "LOCK", "IDENTITY", "OPTIONS-")  # for people, and for RocksDB's tools
 
 
 def populate(folder, how):
-    """Timers in the tables and in the log; answers their ids and how each ended."""
+    """Timers in runs and in the log; answers their ids and how each ended."""
     live = set()
     with harness.Daemon(folder, *FLAGS, "--backup-folder", folder + "-backups") as daemon:
         harness.wait_until(daemon.is_ready, 20, "ready")
@@ -59,7 +58,7 @@ def populate(folder, how):
             if number % 11 == 0:
                 assert daemon.call("DELETE", f"/v1/timers/{made['id']}")[0] == 200
                 live.discard(made["id"])
-            if number == 60:  # what came before goes from the log into tables
+            if number == 60:  # what came before goes from the log into a run
                 assert daemon.call("POST", "/v1/admin/backup")[0] == 201
         daemon.signal(how)
     shutil.rmtree(folder + "-backups")
@@ -86,7 +85,7 @@ def refusal(output, folder):
 
 def try_skipping(folder, live, is_cut):
     """Whether a start around the damage of the log costs no more than it says: how much, unless the end of the log
-    is cut off. Of the 120 timers 61 are in tables, and not touched."""
+    is cut off. Of the 120 timers 61 are in runs, and not touched."""
     with harness.Daemon(folder, *FLAGS, "--storage-damage", "skip") as daemon:
         harness.wait_until(daemon.is_ready, 20, "ready")
         found, lost = listed(daemon), daemon.metric("tickwheel_storage_lost_writes")
@@ -133,7 +132,7 @@ def judge(folder, live, is_cut):
         if code < 0 or code > 1:
             return "crashed", f"at the stop, with {code}: {daemon.output()}"
     if state == "unready":
-        named = re.search(r"event=storage_failed cause=.*(\.sst|log)", output)
+        named = re.search(r"event=storage_failed cause=.*(run-|log)", output)
         return ("unready" if named else "silent"), output
     if found == live and set(answers) == {200}:
         return "whole", output
@@ -154,7 +153,7 @@ def files_of(folder):
             if os.path.basename(above) == "log":
                 with open(path, "rb") as file:
                     size = len(file.read().rstrip(b"\0"))
-            if size and not name.startswith(UNUSED):
+            if size:
                 yield os.path.relpath(path, folder), size
 
 

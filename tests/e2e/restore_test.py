@@ -77,7 +77,7 @@ class RestoreTest(Room):
     def test_restored(self):
         backup, ids = self.make_backup()
         before = sorted(os.listdir(backup))
-        os.chmod(os.path.join(backup, "CURRENT"), 0o644)
+        os.chmod(os.path.join(backup, "STATE"), 0o644)
         for data in (self.path("data"), self.path("made"), self.path("deep", "er", "data") + "/"):
             if "made" in data:
                 os.mkdir(data, 0o755)
@@ -106,7 +106,7 @@ class RestoreTest(Room):
         os.chown(self.path("state"), 61234, 61235)
         code, text = self.restore(backup, self.path("state", "data"))
         self.assertEqual(code, 0, text)
-        for path in (self.path("state", "data"), self.path("state", "data", "CURRENT")):
+        for path in (self.path("state", "data"), self.path("state", "data", "STATE")):
             self.assertEqual((os.stat(path).st_uid, os.stat(path).st_gid), (61234, 61235))
 
     # proves: restore
@@ -115,8 +115,8 @@ class RestoreTest(Room):
         for wrong in (self.path("nothing"), self.path("backups"), self.room):
             code, text = self.restore(wrong, self.path("data"))
             self.assertEqual(code, 2, text)
-            self.assertFalse(os.path.exists(self.path("data", "CURRENT")))
-        table = next(name for name in sorted(os.listdir(backup)) if name.endswith(".sst"))
+            self.assertFalse(os.path.exists(self.path("data", "STATE")))
+        table = next(name for name in sorted(os.listdir(backup)) if name.startswith("run-"))
         with open(os.path.join(backup, table), "r+b") as file:
             file.seek(20)
             byte = file.read(1)[0]
@@ -140,7 +140,7 @@ class RestoreTest(Room):
                     break
                 if os.path.exists(os.path.join(data, MARK)):
                     self.assertIn("a restore into it did not end", self.refused(data))
-                elif os.path.exists(os.path.join(data, "CURRENT")):
+                elif os.path.exists(os.path.join(data, "STATE")):
                     # The sync of the mark's removal failed, or a write that matters to nothing: a sanitizer's own.
                     self.assertEqual(self.ids(self.start(data)), ids)
                     self.daemons[-1].signal(signal.SIGTERM)
@@ -159,7 +159,7 @@ class RestoreTest(Room):
                 self.assertIn("a restore into it did not end", self.refused(data))
             elif process.returncode == 0:
                 shutil.rmtree(data)
-        if not os.path.exists(os.path.join(data, "CURRENT")) or os.path.exists(os.path.join(data, MARK)):
+        if not os.path.exists(os.path.join(data, "STATE")) or os.path.exists(os.path.join(data, MARK)):
             self.assertEqual(self.restore(backup, data)[0], 0)
         self.assertEqual(self.ids(self.start(data)), ids)
 
@@ -170,7 +170,7 @@ class RestoreTest(Room):
                               cwd=self.path(), check=False)
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("--data-folder", done.stderr)
-        self.assertFalse(os.path.exists(self.path("data", "CURRENT")))
+        self.assertFalse(os.path.exists(self.path("data", "STATE")))
 
     # proves: data-folder-elsewhere
     def test_a_folder_that_cannot_be_read(self):
@@ -189,13 +189,13 @@ class RestoreTest(Room):
         self.assertIn("this user may not look into", done.stderr)
 
     # proves: data-folder-elsewhere
-    def test_a_database_in_another_place(self):
+    def test_a_store_in_another_place(self):
         backup, _ = self.make_backup(1)
-        for database, data in (("state", "state/data"), ("state/data.old", "state/data"), ("state/data/data", "state/data"),
+        for store, data in (("state", "state/data"), ("state/data.old", "state/data"), ("state/data/data", "state/data"),
                                ("state", "state/data/")):
-            shutil.copytree(backup, self.path(*database.split("/")))
-            self.assertIn("there is a database in " + self.path(database), self.refused(self.path(data)))
-            self.assertFalse(os.path.exists(self.path("state", "data", "CURRENT")))
+            shutil.copytree(backup, self.path(*store.split("/")))
+            self.assertIn("there is a store in " + self.path(store), self.refused(self.path(data)))
+            self.assertFalse(os.path.exists(self.path("state", "data", "STATE")))
             shutil.rmtree(self.path("state"))
         shutil.copytree(backup, self.path("state", "other"))
         self.start(self.path("state", "data")).signal(signal.SIGTERM)
@@ -254,7 +254,7 @@ class BookTest(Room):
     # proves: restore
     def test_the_book(self):
         self.systemctl("start")
-        self.assertTrue(os.path.exists(os.path.join(self.state, "data", "CURRENT")))
+        self.assertTrue(os.path.exists(os.path.join(self.state, "data", "STATE")))
         ids = {self.create(self.daemon, f"k{n}") for n in range(20)}
         backup = re.search(r'"name":"(\w+)"', self.run_book("Backup"))[1]
         self.create(self.daemon, "later")

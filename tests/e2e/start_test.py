@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -23,10 +22,10 @@ class MissingLogTest(DaemonCase):
     """Goal: a killed daemon's folder without its log, as a backup's filter may leave it, does not start without a
     word. Method: timers, kill -9, files of the log removed, emptied or cut; then --check and a start must refuse
     and name them. With storage_damage = skip the daemon starts, and says what it did. So that two files of the log
-    are needed, the flush of the tables is held up: the names of the tables to come are pipes, at which it
-    waits."""
+    are needed, nothing is written as a run: the memory holds more than they do."""
 
-    flags = ("--storage-memtable-bytes", "16M")
+    flags = ("--storage-memory-bytes", "512M")
+    writes_runs = True
 
     def segments(self):
         return sorted(glob.glob(os.path.join(self.data, "log", "*.segment")))
@@ -45,17 +44,10 @@ class MissingLogTest(DaemonCase):
     def kill_with_two_segments(self):
         """Both are needed; answers how many timers there are."""
         count = self.batch(1)
-        files = glob.glob(os.path.join(self.data, "*.log")) + glob.glob(os.path.join(self.data, "*.sst"))
-        number = max(int(os.path.basename(path)[:6]) for path in files)
-        pipes = [os.path.join(self.data, f"{number + n:06}.sst") for n in range(1, 40)]
-        for path in pipes:
-            os.mkfifo(path)
         while len(self.segments()) < 2:
             count += self.batch(1000)
         self.daemon.signal(signal.SIGKILL)
-        for path in pipes:
-            self.assertTrue(stat.S_ISFIFO(os.stat(path).st_mode))
-            os.unlink(path)
+        self.assertEqual(glob.glob(os.path.join(self.data, "run-*")), [])
         return count
 
     def assert_refused(self, part):
@@ -113,19 +105,16 @@ class MissingLogTest(DaemonCase):
         os.truncate(first, 4096)
         self.assert_refused(os.path.basename(first))
 
-    def test_manifest_of_an_older_copy(self):
-        """It does not know the tables that were made since, and RocksDB removes them: the log has what they had."""
-        old = os.path.join(self.data, "CURRENT")
-        with open(old, encoding="utf-8") as file:
-            manifest = file.read()
-        with open(os.path.join(self.data, manifest.strip()), "rb") as file:
-            contents = file.read()
-        self.restart()
-        self.kill()
-        with open(old, "w", encoding="utf-8") as file:
-            file.write(manifest)
-        with open(os.path.join(self.data, manifest.strip()), "wb") as file:
-            file.write(contents)
+    def test_state_of_an_older_copy(self):
+        """It does not know the runs that were made since, which a start removes: the log has what they had."""
+        state = os.path.join(self.data, "STATE")
+        shutil.copy(state, state + ".older")
+        for _ in range(20):
+            self.create()
+        self.write_run()
+        self.daemon.signal(signal.SIGKILL)
+        self.assertNotEqual(glob.glob(os.path.join(self.data, "run-*")), [])
+        os.rename(state + ".older", state)
         self.daemon = self.start()
         self.assertEqual(len(self.listed("limit=1000")), 20)
 
@@ -270,10 +259,12 @@ class RefusedStartTest(DaemonCase):
     which the next start notices what is missing. Method: a start with another number of partitions; after it each
     file that is missing is still noticed, and with all in place no timer is missing."""
 
+    writes_runs = True
+
     def setUp(self):
         super().setUp()
         self.ids = {self.create()["id"] for _ in range(20)}
-        self.restart()  # so that there are tables
+        self.write_run()
         self.daemon.signal(signal.SIGTERM)
 
     def refused(self, cause, *flags):
@@ -284,7 +275,7 @@ class RefusedStartTest(DaemonCase):
 
     def check_protected(self):
         """Each file that is missing is named, and with everything in place the timers are there."""
-        for path in glob.glob(os.path.join(self.data, "*.log")) + glob.glob(os.path.join(self.data, "*.sst")):
+        for path in [os.path.join(self.data, "STATE")] + glob.glob(os.path.join(self.data, "run-*")):
             os.rename(path, path + ".away")
             self.refused(f"{os.path.basename(path)} is missing")
             os.rename(path + ".away", path)
@@ -297,9 +288,9 @@ class RefusedStartTest(DaemonCase):
         self.check_protected()
 
 
-class CutManifestTest(DaemonCase):
-    """Goal: a killed daemon's folder never starts empty because its list of tables was cut short: its log would be taken
-    for one that no tables need. Method: the manifest is cut at each eighth byte of its first kilobyte."""
+class CutStateTest(DaemonCase):
+    """Goal: a killed daemon's folder never starts empty because its list of runs was cut short: its log would be taken
+    for one that no runs need. Method: the list is cut at each eighth byte of its first kilobyte."""
 
     def test_never_empty(self):
         timer = self.create()
@@ -307,17 +298,19 @@ class CutManifestTest(DaemonCase):
         kept = self.data + ".kept"
         shutil.copytree(self.data, kept)
         self.addCleanup(shutil.rmtree, kept)
-        size = os.path.getsize(glob.glob(os.path.join(kept, "MANIFEST-*"))[0])
+        size, refused = os.path.getsize(os.path.join(kept, "STATE")), 0
         for cut in range(8, min(size, 1024), 8):
             shutil.rmtree(self.data)
             shutil.copytree(kept, self.data)
-            os.truncate(glob.glob(os.path.join(self.data, "MANIFEST-*"))[0], cut)
+            os.truncate(os.path.join(self.data, "STATE"), cut)
             try:
                 self.daemon = self.start()
             except RuntimeError:  # refused
+                refused += 1
                 continue
             self.assertEqual(self.state(timer), "scheduled", f"cut at {cut}")
             self.daemon.signal(signal.SIGKILL)
+        self.assertGreater(refused, 0)
 
 
 if __name__ == "__main__":

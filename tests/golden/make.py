@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
 
-FORMAT = 9
+FORMAT = 10
 FLAGS = ("--partitions", "3", "--retain", "3650d")
 FAR = 4102444800000  # 2100-01-01
 GOLDEN_PORT = 9  # discard: the test sends its webhooks elsewhere by queue

@@ -21,6 +21,7 @@ def ms_of(text):
 
 class DaemonCase(unittest.TestCase):
     flags = ()  # of the daemon, for all tests of the class
+    writes_runs = False  # whether a test calls write_run
 
     def setUp(self):
         self.data = tempfile.mkdtemp(prefix="tickwheel-e2e-")
@@ -30,10 +31,17 @@ class DaemonCase(unittest.TestCase):
         self.daemon = self.start()
 
     def start(self, *flags):
+        if self.writes_runs:
+            flags += ("--backup-folder", self.data + ".backups")
         daemon = harness.Daemon(self.data, *self.flags, *flags)
         self.addCleanup(daemon.close)
         harness.wait_until(daemon.is_ready, 20, "ready")
         return daemon
+
+    def write_run(self):
+        """What is in memory goes into a file: a backup needs that."""
+        self.call(201, "POST", "/v1/admin/backup")
+        shutil.rmtree(self.data + ".backups")
 
     def restart(self, *flags):
         self.daemon.signal(signal.SIGKILL)

@@ -23,8 +23,8 @@ LIMIT = re.compile(r"- `([a-z0-9_-]+)` \(([^)]*)\): \S")
 
 # Numbers of the settings that say how the daemon is made, and not how much anybody may take. What each may be is
 # tested with all others: src/ops/config_test.c.
-NOT_LIMITS = {"listen_port", "shards", "window", "commit_linger", "watermark_interval", "storage_cache_bytes",
-              "storage_memtable_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease",
+NOT_LIMITS = {"listen_port", "shards", "window", "commit_linger", "watermark_interval",
+              "storage_memory_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease",
               "cluster_wait", "cluster_standbys", "cluster_replicas", "cluster_weight", "cluster_sweep_bytes_min",
               "cluster_sweep_factor", "cluster_copy_records_min"}
 TAG = re.compile(r" *(?:/\*|#) proves: (.+?)(?: \*/)?$")

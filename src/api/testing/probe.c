@@ -3,7 +3,7 @@
 
 #include "node/node_state.h"
 #include "store/memory.h"
-#include "store/rocksdb.h"
+#include "store/wheel/diskwheel.h"
 #include "sys/clock.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ WRAP(void, node_queue_give_up, struct node *node, struct node_queue_request *req
 WRAP(void, node_health, struct node *node, struct node_health *ret_health);
 WRAP(size_t, node_others, struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX]);
 
-WRAP(enum error_code, rocksdb_storage_open, const struct rocksdb_options *options,
+WRAP(enum error_code, diskwheel_storage_open, const struct diskwheel_options *options,
      struct storage **ret_storage, struct error *ret_error);
 
 /* Locked. */
@@ -181,8 +181,8 @@ size_t __wrap_node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX]
 }
 
 /* The node's storage is in memory. */
-enum error_code __wrap_rocksdb_storage_open(const struct rocksdb_options *options,
-                                            struct storage **ret_storage, struct error *ret_error)
+enum error_code __wrap_diskwheel_storage_open(const struct diskwheel_options *options,
+                                              struct storage **ret_storage, struct error *ret_error)
 {
     *ret_storage = memory_storage_create(options->partition_count);
     return *ret_storage ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "a test");

@@ -69,18 +69,20 @@ static enum error_code diskwheel_load_note(struct storage *storage, enum storage
     return code;
 }
 
+/* Fails while the folder is away: the log beside it cannot be read from the place on, and whoever
+ * tried would take its records for lost. */
 static enum error_code diskwheel_load_place(struct storage *storage, uint16_t partition,
                                             struct storage_place *ret_place,
                                             struct error *ret_error)
 {
     struct diskwheel_store *store = diskwheel_store_of(storage);
+    const enum error_code code = diskwheel_disk_check(store, ret_error);
 
-    (void)ret_error;
     assert(partition < store->partition_count);
     pthread_mutex_lock(&store->lock);
     *ret_place = store->parts[partition].place;
     pthread_mutex_unlock(&store->lock);
-    return ERROR_NONE;
+    return code;
 }
 
 static enum error_code diskwheel_load_kept(struct storage *storage, uint16_t partition,

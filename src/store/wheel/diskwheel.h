@@ -17,8 +17,8 @@ struct diskwheel_options {
     uint16_t partition_count; /* fixed when the folder is made; ERROR_INVALID if it differs later */
     uint64_t cluster;         /* id of the cluster; 0 for a single node */
     uint64_t retain_ms;       /* age at which final records are dropped */
-    /* maximum of the changes in memory; 0 means 64 MiB. Beside them a timer has about a byte of
-     * index in memory, and each of its names two */
+    /* maximum of the changes in memory; 0 means 64 MiB. Beside them a timer has two to three bytes
+     * of index in memory, and each of its names two */
     uint64_t memory_bytes;
     /* size of a file of the log beside it, for which room is held back; 0 means 16 MiB */
     uint64_t segment_bytes;

@@ -12,7 +12,7 @@ static const struct storage_meta aside_meta = {.epoch = 1};
 
 struct aside_fixture {
     struct testing_folder folder;
-    struct rocksdb_options options;
+    struct diskwheel_options options;
     struct storage *storage;
 };
 
@@ -23,7 +23,7 @@ static int aside_set_up(void **state)
     assert_non_null(fixture);
     testing_folder_make(&fixture->folder);
     fixture->options = testing_options(&fixture->folder, 1);
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     *state = fixture;
     return 0;
 }
@@ -117,7 +117,7 @@ static void test_a_block_is_set_aside(void **state)
         assert_non_null(strstr(kept.data, "records of the table \"timers\" were set aside"));
         buffer_deinit(&kept);
         storage_close(fixture->storage);
-        fixture->storage = testing_open_wheel(&fixture->options);
+        fixture->storage = testing_open(&fixture->options);
     }
     storage_stats(fixture->storage, &stats);
     assert_non_null(strstr(stats.found, "records of the table \"timers\" were set aside"));

@@ -65,7 +65,7 @@ static enum error_code diskwheel_backup_fill(const struct diskwheel_store *store
     if (!code)
         code = folder_write_identity(folder, &identity, ret_error);
     if (!code)
-        code = folder_seal(folder, FOLDER_OF_WHEEL, ret_error);
+        code = folder_seal(folder, ret_error);
     return code ? code : files_sync_folder_of(folder, ret_error);
 }
 

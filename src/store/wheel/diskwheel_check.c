@@ -355,7 +355,7 @@ enum error_code diskwheel_check(struct storage *storage, struct storage_check *c
                                         .store = store};
 
     checker.checker.context = &checker;
-    check->format = folder_format(FOLDER_OF_WHEEL);
+    check->format = FOLDER_FORMAT;
     check->disk_bytes = store->folder_state.bytes;
     check->was_closed = store->folder_state.was_closed;
     check->partition_count = store->partition_count;

@@ -17,7 +17,7 @@ static const struct storage_meta wheel_check_meta = {.epoch = 1, .watermark = {5
 
 struct wheel_check {
     struct testing_folder folder;
-    struct rocksdb_options options;
+    struct diskwheel_options options;
     struct storage *storage;
     struct storage_check check;
     char findings[8000];
@@ -74,7 +74,7 @@ static int wheel_check_set_up(void **state)
     assert_non_null(fixture);
     testing_folder_make(&fixture->folder);
     fixture->options = testing_options(&fixture->folder, PARTITIONS);
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     wheel_check_populate(fixture);
     *state = fixture;
     return 0;
@@ -142,7 +142,7 @@ static void test_wheel_check_fine(void **state)
     assert_true(fixture->check.was_closed);
     assert_int_equal(fixture->check.missing, 0);
     /* the same of a folder after a crash, with what its log has */
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     diskwheel_storage_crash(fixture->storage);
     fixture->storage = NULL;
     assert_wheel_finds(fixture, 0, "");
@@ -169,7 +169,7 @@ static void test_wheel_check_pointers(void **state)
 
     wheel_check_put(fixture, DISKWHEEL_MOVED, record_pointer_key(1, 2), NULL);
     assert_wheel_finds(fixture, 1, "moved, and no pointer leads to it");
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     wheel_check_put(fixture, DISKWHEEL_TIMERS, row, NULL);
     assert_wheel_finds(fixture, 1, "meta of partition 1: counts 3 live timers, and there are 2");
     assert_int_equal(fixture->check.missing, 1);
@@ -197,7 +197,7 @@ static void test_wheel_check_rows(void **state)
     assert_wheel_finds(fixture, 1, "timers: partition 0, position 1000, serial 1: ");
     assert_int_equal(fixture->check.partitions[0].damaged, 1);
     /* a read sets it aside */
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     struct storage_page all = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_ALL, 10);
     storage_page_free(&all);
     assert_wheel_finds(fixture, 1, "a row was set aside");
@@ -355,7 +355,7 @@ static void test_wheel_check_mended(void **state)
     assert_true(file && !fseek(file, -49, SEEK_END)); /* the last byte of the index */
     const int byte = fgetc(file);
     assert_true(!fseek(file, -49, SEEK_END) && fputc(byte ^ 1, file) != EOF && !fclose(file));
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     storage_stats(fixture->storage, &stats);
     assert_non_null(strstr(stats.found, "nothing is lost"));
     struct storage_page all = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);

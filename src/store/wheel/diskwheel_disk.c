@@ -31,9 +31,11 @@ static uint64_t diskwheel_disk_free(const struct diskwheel_store *store)
 
 enum error_code diskwheel_disk_open(struct diskwheel_store *store, struct error *ret_error)
 {
-    struct ballast_sizes sizes = {store->options.memory_bytes, store->options.segment_bytes
-                                                                   ? store->options.segment_bytes
-                                                                   : DISK_SEGMENT_BYTES};
+    struct ballast_sizes sizes = {
+        .flush_bytes = store->options.memory_bytes / 2,
+        .segment_bytes =
+            store->options.segment_bytes ? store->options.segment_bytes : DISK_SEGMENT_BYTES,
+    };
     uint64_t disk_bytes = UINT64_MAX;
     char spare[PATH_MAX];
 
@@ -44,7 +46,7 @@ enum error_code diskwheel_disk_open(struct diskwheel_store *store, struct error 
         return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(store->folder));
     files_disk_bytes(store->folder, &disk_bytes, NULL);
     sizes = ballast_fit(sizes, disk_bytes);
-    store->options.memory_bytes = sizes.memtable_bytes;
+    store->options.memory_bytes = 2 * sizes.flush_bytes;
     if (!ballast_init(&store->ballast, store->folder, sizes))
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     if (diskwheel_disk_free(store) < ballast_floor(&store->ballast))
@@ -88,8 +90,7 @@ void diskwheel_disk_stats(struct diskwheel_store *store, struct storage_stats *r
 
 enum error_code diskwheel_disk_check(struct diskwheel_store *store, struct error *ret_error)
 {
-    if (diskwheel_disk_is_ours(store) &&
-        !folder_is_there(store->folder, FOLDER_OF_WHEEL, store->folder_lock)) {
+    if (diskwheel_disk_is_ours(store) && !folder_is_there(store->folder, store->folder_lock)) {
         atomic_store(&store->looked_ns, 0);
         return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
     }

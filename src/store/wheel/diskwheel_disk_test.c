@@ -18,7 +18,7 @@ enum { WHEEL_DISK_PAYLOAD = 300, WHEEL_DISK_LOG = 100000 };
 
 struct wheel_disk {
     struct testing_folder folder;
-    struct rocksdb_options options;
+    struct diskwheel_options options;
     struct storage *storage;
     struct buffer *log; /* [WHEEL_DISK_LOG]: bodies */
     bool can_mount;
@@ -35,7 +35,7 @@ static int wheel_disk_set_up(void **state)
     testing_folder_make(&fixture->folder);
     fixture->options = testing_options(&fixture->folder, 2);
     fixture->options.segment_bytes = 256 << 10;
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     *state = fixture;
     return 0;
 }
@@ -130,7 +130,7 @@ static void wheel_disk_crash(struct wheel_disk *fixture, uint64_t next)
     struct storage_place place;
 
     diskwheel_storage_crash(fixture->storage);
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     assert_int_equal(storage_load_place(fixture->storage, 0, &place, NULL), ERROR_NONE);
     assert_true(place.next <= next);
     assert_wheel_disk_records(fixture, place.next);
@@ -190,7 +190,7 @@ static void test_wheel_relieve(void **state)
     }
     storage_tend(fixture->storage);
     storage_close(fixture->storage);
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     assert_true(storage_relieve(fixture->storage)); /* it was there since the run before */
 }
 
@@ -198,6 +198,7 @@ static void test_wheel_relieve(void **state)
 static void test_wheel_folder_is_moved(void **state)
 {
     struct wheel_disk *fixture = *state;
+    struct storage_place place;
     struct storage_stats stats;
     char moved[300];
     enum error_code code;
@@ -211,9 +212,10 @@ static void test_wheel_folder_is_moved(void **state)
     assert_int_equal(wheel_disk_follow(fixture, 10, 11, &code), 10);
     assert_int_equal(code, ERROR_IO);
     assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_IO);
-    assert_wheel_disk_records(fixture, 10);
+    assert_int_equal(storage_load_place(fixture->storage, 0, &place, NULL), ERROR_IO);
     assert_int_equal(rmdir(fixture->folder.path), 0); /* it is empty */
     assert_int_equal(rename(moved, fixture->folder.path), 0);
+    assert_wheel_disk_records(fixture, 10);
     assert_int_equal(wheel_disk_follow(fixture, 10, 11, &code), 11);
     assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
     storage_stats(fixture->storage, &stats);
@@ -241,7 +243,7 @@ static void test_wheel_disk_full(void **state)
     const int fd = open(filler, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && posix_fallocate(fd, 0, 12 << 20) == 0);
     fixture->options.folder = folder;
-    fixture->storage = testing_open_wheel(&fixture->options);
+    fixture->storage = testing_open(&fixture->options);
     storage_tend(fixture->storage); /* makes the ballast */
     for (int i = 0; i < 3; i++) {
         next = wheel_disk_follow(fixture, next, UINT64_MAX, &code);

@@ -1,5 +1,5 @@
 /* diskwheel_folder.c - whose the folder is, and what it had at the last stop: the lock, FOLDER and
- * CLOSED (rocksdb_folder.h). A store on a disk for tests has none of them. */
+ * CLOSED (folder.h). A store on a disk for tests has none of them. */
 #include "store/wheel/diskwheel_store.h"
 #include "sys/files.h"
 
@@ -12,10 +12,10 @@ static enum error_code diskwheel_folder_check(struct diskwheel_store *store,
 {
     struct folder_state *state = &store->folder_state;
     struct folder_identity *identity = &store->identity;
-    enum error_code code = folder_identify(store->folder, FOLDER_OF_WHEEL, identity, ret_error);
+    enum error_code code = folder_identify(store->folder, identity, ret_error);
 
     if (!code)
-        code = folder_look(store->folder, FOLDER_OF_WHEEL, state, ret_error);
+        code = folder_look(store->folder, state, ret_error);
     if (!code && state->is_new && !identity->is_known)
         code = folder_check_strangers(store->folder, state, ret_error);
     if (code || store->is_reader)
@@ -91,8 +91,7 @@ enum error_code diskwheel_folder_take(struct diskwheel_store *store, struct erro
         return is_new ? diskwheel_state_write(store, store->view, ret_error) : ERROR_NONE;
     enum error_code code = files_make_private(store->folder, ret_error);
     if (is_new)
-        *identity =
-            (struct folder_identity){.store = FOLDER_OF_WHEEL, .cluster = store->options.cluster};
+        *identity = (struct folder_identity){.cluster = store->options.cluster};
     if (!code && (is_new || !identity->is_known))
         code = folder_write_identity(store->folder, identity, ret_error);
     identity->is_known = true;
@@ -119,8 +118,8 @@ static bool diskwheel_folder_may_seal(const struct diskwheel_store *store)
 void diskwheel_folder_close(struct diskwheel_store *store)
 {
     if (store->folder_lock >= 0 && !store->is_reader && diskwheel_folder_may_seal(store) &&
-        folder_is_there(store->folder, FOLDER_OF_WHEEL, store->folder_lock))
-        folder_seal(store->folder, FOLDER_OF_WHEEL, NULL); /* without it a start knows less */
+        folder_is_there(store->folder, store->folder_lock))
+        folder_seal(store->folder, NULL); /* without it a start knows less */
 }
 
 bool diskwheel_get_log(const struct storage *storage, uint8_t ret_id[STORAGE_LOG_ID_SIZE])

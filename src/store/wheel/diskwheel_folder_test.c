@@ -1,6 +1,6 @@
 /* Goal: a start takes a folder that is new, empty or its own, and refuses every other one with a
  * sentence that says what is wrong, and leaves it as it is. A backup is the store of one moment.
- * Method: folders of others, of RocksDB, of clusters, damaged and incomplete ones are opened, and
+ * Method: folders of others, of clusters, damaged and incomplete ones are opened, and
  * their contents are compared; backups are made while another thread writes. */
 #include "store/storage_testing.h"
 #include "store/wheel/diskwheel_store.h"
@@ -16,7 +16,7 @@ static const struct storage_meta wheel_folder_meta = {.epoch = 1};
 
 struct wheel_folder {
     struct testing_folder folder;
-    struct rocksdb_options options;
+    struct diskwheel_options options;
     char path[600];
 };
 
@@ -125,7 +125,7 @@ static void wheel_write(struct storage *storage, uint16_t partition, uint64_t se
 /* Opens the folder, writes timers from `begin` up to `end`, and closes it. */
 static void wheel_folder_fill(struct wheel_folder *fixture, uint64_t begin, uint64_t end)
 {
-    struct storage *storage = testing_open_wheel(&fixture->options);
+    struct storage *storage = testing_open(&fixture->options);
 
     for (uint64_t serial = begin; serial < end; serial++)
         wheel_write(storage, 0, serial);
@@ -144,7 +144,7 @@ static void assert_wheel_timers(struct storage *storage, uint64_t count)
 
 static void assert_wheel_folder_timers(struct wheel_folder *fixture, uint64_t count)
 {
-    struct storage *storage = testing_open_wheel(&fixture->options);
+    struct storage *storage = testing_open(&fixture->options);
 
     assert_wheel_timers(storage, count);
     storage_close(storage);
@@ -159,110 +159,17 @@ static void wheel_folder_run(struct wheel_folder *fixture, char ret_name[DISKWHE
 
 /* ---- whose it is ---- */
 
-/* proves: folder-of-others */
-static void test_wheel_folder_of_others(void **state)
-{
-    static const char *const names[] = {"letter.txt", "run-1", "CURRENT", "000001.sst", "STATUS"};
-    struct wheel_folder *fixture = *state;
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        wheel_folder_put(fixture, names[i], BYTES("mine"));
-        assert_wheel_refused(fixture, ERROR_INVALID, names[i]);
-        assert_int_equal(unlink(wheel_folder_path(fixture, names[i])), 0);
-    }
-    assert_int_equal(mkdir(wheel_folder_path(fixture, "Documents"), 0755), 0);
-    assert_wheel_refused(fixture, ERROR_INVALID, "Documents");
-    assert_int_equal(rmdir(wheel_folder_path(fixture, "Documents")), 0);
-    assert_int_equal(mkdir(wheel_folder_path(fixture, "lost+found"), 0700), 0);
-    wheel_folder_fill(fixture, 1, FEW);
-    /* what somebody puts beside the store's files does not matter */
-    wheel_folder_put(fixture, "letter.txt", BYTES("mine"));
-    assert_wheel_folder_timers(fixture, FEW - 1);
-}
-
-/* Each store refuses the folder of the other, and says what to do. */
-static void test_wheel_folder_of_rocksdb(void **state)
-{
-    struct wheel_folder *fixture = *state;
-    struct storage *storage;
-    struct error error;
-
-    storage_close(testing_open(&fixture->options));
-    assert_wheel_refused(fixture, ERROR_INVALID, "older version");
-    testing_folder_remove(&fixture->folder);
-    wheel_folder_fill(fixture, 1, FEW);
-    const uint64_t sum = wheel_folder_sum(fixture);
-    assert_int_equal(rocksdb_storage_open(&fixture->options, &storage, &error), ERROR_INVALID);
-    assert_non_null(strstr(error.text, "newer version"));
-    assert_true(wheel_folder_sum(fixture) == sum);
-    assert_int_equal(unlink(wheel_folder_path(fixture, FOLDER_IDENTITY_NAME)), 0);
-    assert_int_equal(unlink(wheel_folder_path(fixture, FOLDER_CLOSED_NAME)), 0);
-    assert_int_equal(rocksdb_storage_open(&fixture->options, &storage, &error), ERROR_INVALID);
-    assert_non_null(strstr(error.text, "holds other files, such as STATE"));
-}
-
+/* proves: partitions (beyond) */
 static void test_wheel_folder_in_use(void **state)
 {
     struct wheel_folder *fixture = *state;
-    struct storage *storage = testing_open_wheel(&fixture->options);
+    struct storage *storage = testing_open(&fixture->options);
 
     assert_wheel_refused(fixture, ERROR_IO, "");
     storage_close(storage);
     fixture->options.partition_count++;
-    assert_wheel_refused(fixture, ERROR_INVALID, "has 2 partitions, not 3");
-}
-
-static void test_wheel_folder_of_clusters(void **state)
-{
-    struct wheel_folder *fixture = *state;
-
-    fixture->options.cluster = TESTING_CLUSTER;
-    wheel_folder_fill(fixture, 1, FEW);
-    fixture->options.cluster++;
-    assert_wheel_refused(fixture, ERROR_INVALID, "is of the cluster 0000000000000005");
-    fixture->options.cluster = 0;
-    assert_wheel_refused(fixture, ERROR_INVALID, "follows the log of a cluster");
-    fixture->options.cluster = TESTING_CLUSTER;
-    assert_wheel_folder_timers(fixture, FEW - 1);
-}
-
-/* A single node's folder with timers is refused by a cluster. One without timers joins it, and
- * forgets its log. */
-static void test_wheel_folder_joins_a_cluster(void **state)
-{
-    struct wheel_folder *fixture = *state;
-    const uint8_t log[STORAGE_LOG_ID_SIZE] = "the id of a log";
-    uint8_t id[STORAGE_LOG_ID_SIZE];
-    struct storage_place place;
-
-    struct storage *storage = testing_open_wheel(&fixture->options);
-    assert_false(storage_get_log(storage, id));
-    assert_int_equal(storage_set_log(storage, log, NULL), ERROR_NONE);
-    testing_write_meta(storage, 1, wheel_folder_meta);
-    storage_close(storage);
-    storage = testing_open_wheel(&fixture->options);
-    assert_true(storage_get_log(storage, id));
-    assert_memory_equal(id, log, sizeof(id));
-    storage_close(storage);
-    fixture->options.cluster = TESTING_CLUSTER;
-    for (int i = 0; i < 2; i++) {
-        storage = testing_open_wheel(&fixture->options);
-        assert_false(storage_get_log(storage, id));
-        assert_int_equal(storage_load_place(storage, 1, &place, NULL), ERROR_NONE);
-        assert_int_equal(place.next, 0);
-        storage_close(storage);
-    }
-    testing_folder_remove(&fixture->folder);
-    fixture->options.cluster = 0;
-    wheel_folder_fill(fixture, 1, FEW);
-    fixture->options.cluster = TESTING_CLUSTER;
-    struct error error;
-    const struct diskwheel_options options = {
-        .folder = fixture->folder.path, .partition_count = PARTITIONS, .cluster = TESTING_CLUSTER};
-    assert_int_equal(diskwheel_storage_open(&options, &storage, &error), ERROR_INVALID);
-    assert_non_null(strstr(error.text, "has timers of a single node"));
-    fixture->options.cluster = 0;
-    assert_wheel_folder_timers(fixture, FEW - 1);
+    assert_wheel_refused(fixture, ERROR_INVALID,
+                         "was made with 2 partitions, and cannot be opened with 3");
 }
 
 /* ---- files that changed while nothing ran ---- */
@@ -336,19 +243,6 @@ static void test_wheel_folder_damage(void **state)
     assert_wheel_folder_timers(fixture, FEW - 1);
 }
 
-/* A start that was killed before there was a state leaves a folder that is its own. */
-static void test_wheel_folder_half_made(void **state)
-{
-    struct wheel_folder *fixture = *state;
-
-    storage_close(testing_open_wheel(&fixture->options));
-    assert_int_equal(unlink(wheel_folder_path(fixture, FOLDER_CLOSED_NAME)), 0);
-    assert_int_equal(unlink(wheel_folder_path(fixture, FOLDER_STATE_NAME)), 0);
-    wheel_folder_put(fixture, "letter.txt", BYTES("mine"));
-    wheel_folder_fill(fixture, 1, FEW);
-    assert_wheel_folder_timers(fixture, FEW - 1);
-}
-
 /* ---- read without a change ---- */
 
 static void test_wheel_folder_read(void **state)
@@ -397,11 +291,11 @@ static void test_wheel_backup(void **state)
     uint8_t id[STORAGE_LOG_ID_SIZE];
     struct storage_backup backup;
     struct testing_folder copy;
-    struct rocksdb_options options = fixture->options;
+    struct diskwheel_options options = fixture->options;
 
     snprintf(copy.path, sizeof(copy.path), "%.200s/copy", fixture->folder.path);
     options.folder = copy.path;
-    struct storage *storage = testing_open_wheel(&fixture->options);
+    struct storage *storage = testing_open(&fixture->options);
     assert_int_equal(storage_set_log(storage, log, NULL), ERROR_NONE);
     for (uint64_t serial = 1; serial < FEW; serial++)
         for (uint16_t partition = 0; partition < PARTITIONS; partition++)
@@ -412,7 +306,7 @@ static void test_wheel_backup(void **state)
     wheel_write(storage, 0, FEW);
     /* the folder is read without the original, and written without changing it */
     assert_int_equal(storage_flush(storage, NULL), ERROR_NONE);
-    struct storage *second = testing_open_wheel(&options);
+    struct storage *second = testing_open(&options);
     assert_true(diskwheel_store_of(second)->folder_state.was_closed);
     assert_int_equal(diskwheel_store_of(second)->folder_state.bytes, backup.bytes);
     assert_false(storage_get_log(second, id));
@@ -429,7 +323,7 @@ static void test_wheel_backup(void **state)
 static void test_wheel_backup_fails(void **state)
 {
     struct wheel_folder *fixture = *state;
-    struct storage *storage = testing_open_wheel(&fixture->options);
+    struct storage *storage = testing_open(&fixture->options);
     struct storage_backup backup;
     struct error error;
     char path[700], run[DISKWHEEL_RUN_NAME_SIZE];
@@ -472,8 +366,8 @@ static void *wheel_keep_writing(void *context)
 static void test_wheel_backup_while_serving(void **state)
 {
     struct wheel_folder *fixture = *state;
-    struct rocksdb_options options = fixture->options;
-    struct wheel_writer writer = {.storage = testing_open_wheel(&fixture->options)};
+    struct diskwheel_options options = fixture->options;
+    struct wheel_writer writer = {.storage = testing_open(&fixture->options)};
     struct testing_folder copy;
     struct storage_backup backup;
     struct storage_place place;
@@ -486,7 +380,7 @@ static void test_wheel_backup_while_serving(void **state)
         assert_int_equal(storage_load_place(writer.storage, 0, &place, NULL), ERROR_NONE);
         const uint64_t least = place.next;
         assert_int_equal(storage_backup(writer.storage, copy.path, &backup, NULL), ERROR_NONE);
-        struct storage *second = testing_open_wheel(&options);
+        struct storage *second = testing_open(&options);
         assert_int_equal(storage_load_place(second, 0, &place, NULL), ERROR_NONE);
         assert_true(place.next >= least);
         assert_int_equal(place.next, backup.timers);
@@ -506,19 +400,13 @@ static void test_wheel_backup_while_serving(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_wheel_folder_of_others),
-        TEST(test_wheel_folder_of_rocksdb),
         TEST(test_wheel_folder_in_use),
-        TEST(test_wheel_folder_of_clusters),
-        TEST(test_wheel_folder_joins_a_cluster),
-        TEST(test_wheel_folder_lost_files),
-        TEST(test_wheel_folder_lost_run),
+
+        TEST(test_wheel_folder_lost_files), TEST(test_wheel_folder_lost_run),
         TEST(test_wheel_folder_damage),
-        TEST(test_wheel_folder_half_made),
-        TEST(test_wheel_folder_read),
-        TEST(test_wheel_backup),
-        TEST(test_wheel_backup_fails),
-        TEST(test_wheel_backup_while_serving),
+
+        TEST(test_wheel_folder_read),       TEST(test_wheel_backup),
+        TEST(test_wheel_backup_fails),      TEST(test_wheel_backup_while_serving),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static struct diskwheel_store *diskwheel_open_create(const struct diskwheel_opti
 static void diskwheel_open_seal_again(struct diskwheel_store *store)
 {
     if (store->folder_state.was_closed && store->folder_lock >= 0 && !store->is_reader)
-        folder_seal(store->folder, FOLDER_OF_WHEEL, NULL);
+        folder_seal(store->folder, NULL);
 }
 
 /* Opens the store, or frees it. */
@@ -119,7 +119,7 @@ enum error_code diskwheel_open(const struct diskwheel_options *options,
 static enum error_code diskwheel_open_refuse(const char *folder, struct error *ret_error)
 {
     struct folder_state state;
-    const enum error_code code = folder_look(folder, FOLDER_OF_WHEEL, &state, ret_error);
+    const enum error_code code = folder_look(folder, &state, ret_error);
 
     return code ? code
                 : error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no store",
@@ -131,7 +131,7 @@ enum error_code diskwheel_open_to_read(const char *folder, struct diskwheel_stor
 {
     struct diskwheel_options options = {.folder = folder, .retain_ms = UINT64_MAX};
     struct folder_identity identity;
-    enum error_code code = folder_identify(folder, FOLDER_OF_WHEEL, &identity, ret_error);
+    enum error_code code = folder_identify(folder, &identity, ret_error);
 
     if (!code)
         code = diskwheel_state_read_count(folder, &options.partition_count, ret_error);

@@ -122,6 +122,7 @@ static void room_assert_all(struct room *room)
     assert_int_equal(meta.pending, room->serial);
 }
 
+/* proves: apply-queue */
 static void test_memory_has_a_bound(void **state)
 {
     struct room *room = room_open();

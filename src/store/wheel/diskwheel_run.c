@@ -121,7 +121,9 @@ static enum error_code diskwheel_run_read(const struct diskwheel_run *run, uint6
     if (failed)
         return disk_failed(failed, "read", run->path, ret_error);
     if (got != size)
-        return error_set(ret_error, ERROR_CORRUPT, "%s ends at %" PRIu64, run->path, at + got);
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s is cut short: it ends at %" PRIu64 "; restore a backup", run->path,
+                         at + got);
     to->size = size;
     return ERROR_NONE;
 }
@@ -181,7 +183,8 @@ static enum error_code diskwheel_run_load(struct diskwheel_run *run, struct erro
     enum error_code code;
 
     if (run->bytes < DISKWHEEL_RUN_FOOT)
-        return error_set(ret_error, ERROR_CORRUPT, "%s has %" PRIu64 " bytes", run->path,
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s is cut short: it has %" PRIu64 " bytes; restore a backup", run->path,
                          run->bytes);
     buffer_init(&foot);
     buffer_init(&index);

@@ -3,7 +3,7 @@
  * flush, and replaces the one before in one step.
  *
  * A folder has the file STATE, the runs that it names (diskwheel_run.h), and the files FOLDER and
- * CLOSED (rocksdb_folder.h). Other runs are left over from a flush that did not end.
+ * CLOSED (folder.h). Other runs are left over from a flush that did not end.
  *
  * State      `tickwsta` 8; version 4 (it is 1); number of partitions 2; zero 2; number of the next
  *            run 8; number of damaged records 8, of blocks 8; size of the partitions 8; number of
@@ -424,7 +424,8 @@ static enum error_code diskwheel_state_read_head(struct diskwheel_store *store, 
         return diskwheel_state_damaged(store, ret_error);
     diskwheel_state_take(text, STATE_HEAD, &head);
     if (get_le(head.data + 12, 2) != store->partition_count)
-        return error_set(ret_error, ERROR_INVALID, "%s has %" PRIu64 " partitions, not %u",
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s was made with %" PRIu64 " partitions, and cannot be opened with %u",
                          store->folder, get_le(head.data + 12, 2), store->partition_count);
     store->next_run = get_le(head.data + 16, 8);
     store->corrupt_records = get_le(head.data + 24, 8);

@@ -28,7 +28,7 @@
 
 #include "store/ballast.h"
 #include "store/prepare.h"
-#include "store/rocksdb_folder.h"
+#include "store/folder.h"
 #include "store/rowop.h"
 #include "store/store_key.h"
 #include "store/wheel/diskwheel.h"

@@ -6,7 +6,7 @@
  * journal a folder as a disk may have kept it. The entry of a call is written after the call and
  * before it returns, so what a process knows to be synced is in the journal, however it ends.
  *
- * Covered is what RocksDB and src/sys/files.c do, as strace shows it: open, write, pwrite,
+ * Covered is what src/sys does, as strace shows it: open, write, pwrite,
  * ftruncate, fallocate that keeps the size, sync_file_range (which promises nothing), fsync,
  * fdatasync, rename, unlink, mkdir, rmdir, close, statvfs. Any other call that would change
  * something there ends the process with a sentence: a test must not pass because a way to the disk
@@ -220,7 +220,7 @@ int close(int fd)
     return result;
 }
 
-/* RocksDB reads its small files through a FILE made of a descriptor. */
+/* A FILE may have been made of a descriptor. */
 int fclose(FILE *file)
 {
     static int (*real)(FILE *);

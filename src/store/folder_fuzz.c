@@ -2,7 +2,7 @@
  * name that leads out of the folder and that of its log, and a FOLDER has one encoding. Method: the
  * input with and without a head and a sum that fit. */
 #include "base/checksum.h"
-#include "store/rocksdb_folder.h"
+#include "store/folder.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -38,12 +38,12 @@ static void folder_read_identity(struct bytes text)
     struct buffer again;
     uint64_t format;
 
-    if (folder_identity_decode(text, FOLDER_OF_ROCKSDB, &identity, &format))
+    if (folder_identity_decode(text, &identity, &format))
         return;
     buffer_init(&again);
     folder_identity_encode(&identity, &again);
     struct folder_identity read;
-    assert(!folder_identity_decode(buffer_bytes(&again), FOLDER_OF_ROCKSDB, &read, &format));
+    assert(!folder_identity_decode(buffer_bytes(&again), &read, &format));
     assert(read.has_log == identity.has_log && read.cluster == identity.cluster &&
            memcmp(read.log_id, identity.log_id, LOG_ID_SIZE) == 0);
     buffer_deinit(&again);

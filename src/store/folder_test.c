@@ -5,7 +5,7 @@
 #include "base/checksum.h"
 #include "store/check_testing.h"
 #include "store/kill_testing.h"
-#include "store/rocksdb_store.h"
+#include "store/wheel/diskwheel_store.h"
 #include "store/storage_testing.h"
 #include "sys/files.h"
 
@@ -15,7 +15,7 @@ static const struct storage_meta folder_meta = {.epoch = 1};
 
 struct folder_fixture {
     struct testing_folder folder;
-    struct rocksdb_options options;
+    struct diskwheel_options options;
     char path[600];
 };
 
@@ -75,7 +75,7 @@ static void assert_folder_not_opened(struct folder_fixture *fixture, enum error_
     struct storage *storage = NULL;
     struct error error = {.text = ""};
 
-    assert_int_equal(rocksdb_storage_open(&fixture->options, &storage, &error), code);
+    assert_int_equal(diskwheel_storage_open(&fixture->options, &storage, &error), code);
     if (!strstr(error.text, part))
         fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
 }
@@ -130,7 +130,7 @@ static void assert_folder_timers(struct folder_fixture *fixture, size_t count)
 /* proves: folder-of-others */
 static void test_folder_of_others(void **state)
 {
-    static const char *const names[] = {"letter.txt", ".bashrc", "photo.log.jpg", "000001.sst.bak"};
+    static const char *const names[] = {"letter.txt", ".bashrc", "run-1", "000001.sst", "STATUS"};
     struct folder_fixture *fixture = *state;
 
     assert_int_equal(chmod(fixture->folder.path, 0775), 0);
@@ -154,23 +154,7 @@ static void test_folder_of_others(void **state)
     assert_folder_timers(fixture, 3);
 }
 
-/* A database of RocksDB that another program made. proves: folder-of-others */
-static void test_folder_of_another_program(void **state)
-{
-    struct folder_fixture *fixture = *state;
-    rocksdb_options_t *options = rocksdb_options_create();
-    char *text = NULL;
-
-    rocksdb_options_set_create_if_missing(options, 1);
-    rocksdb_close(rocksdb_open(options, fixture->folder.path, &text));
-    assert_null(text);
-    rocksdb_options_destroy(options);
-    assert_int_equal(chmod(fixture->folder.path, 0775), 0);
-    assert_folder_refused(fixture, ERROR_INVALID, "another program");
-    assert_folder_check(fixture, ERROR_INVALID, "another program");
-}
-
-/* A start that was killed before the database was made leaves a folder that is ours. */
+/* A start that was killed before the store was made leaves a folder that is ours. */
 static void test_folder_half_made(void **state)
 {
     struct folder_fixture *fixture = *state;
@@ -188,11 +172,12 @@ static void test_folder_half_made(void **state)
  */
 static void test_folder_of_newer_version(void **state)
 {
-    static const char *const others[] = {FOLDER_CLOSED_NAME, "CURRENT", FOLDER_REACHED_NAME};
+    static const char *const others[] = {FOLDER_CLOSED_NAME, FOLDER_STATE_NAME,
+                                         FOLDER_REACHED_NAME};
     struct folder_fixture *fixture = *state;
     char said[64];
 
-    snprintf(said, sizeof(said), "newer version: its format is 999, ours %d", RECORD_FORMAT);
+    snprintf(said, sizeof(said), "newer version: its format is 999, ours %d", FOLDER_FORMAT);
 
     folder_fill(fixture, 3);
     folder_put(fixture, FOLDER_IDENTITY_NAME,
@@ -205,43 +190,35 @@ static void test_folder_of_newer_version(void **state)
     }
 }
 
-/* Goal: a folder of an older format is refused unchanged by a start and a check, killed or stopped,
- * with FOLDER and, as before format 5, without. Method: the numbers are written past the storage;
- * an open to write would begin another manifest. */
+/* Goal: a folder of an older format is refused unchanged by a start and a check, with what can be
+ * done: that of RocksDB is taken over; one without FOLDER has the files of a store that is not
+ * ours. */
 static void test_folder_too_old(void **state)
 {
     struct folder_fixture *fixture = *state;
-    struct buffer number;
-    char *text = NULL;
 
-    folder_fill(fixture, 3);
-    struct storage *storage = testing_open(&fixture->options);
-    struct rocksdb_store *store = store_of(storage);
-    buffer_init(&number);
-    record_number_encode(&number, STORE_KEY_FORMAT, 4);
-    rocksdb_put_cf(store->db, store->write_options, store->tables[STORE_META],
-                   STORE_KEY_FORMAT.data, STORE_KEY_FORMAT.size, number.data, number.size, &text);
-    assert_null(text);
-    storage_close(storage);
-    buffer_deinit(&number);
-    for (int i = 0; i < 3; i++) {
-        const char *said = i == 0 ? "older version: its format is 8, ours 9"
-                                  : "older version: its format is 4, ours 9";
-
-        if (i == 0)
-            folder_put(fixture, FOLDER_IDENTITY_NAME,
-                       BYTES("tickwheel folder\nformat 8\nwords of before\n"));
-        else
-            unlink(folder_path(fixture, i == 1 ? FOLDER_IDENTITY_NAME : FOLDER_CLOSED_NAME));
-        assert_folder_refused(fixture, ERROR_INVALID, said);
-        assert_folder_refused(fixture, ERROR_INVALID, "`tickwheel export`");
-        assert_folder_check(fixture, ERROR_INVALID, said);
-    }
+    folder_put(fixture, "CURRENT", BYTES("MANIFEST-000005\n"));
+    assert_folder_refused(fixture, ERROR_INVALID, "holds other files, such as CURRENT");
+    assert_folder_check(fixture, ERROR_INVALID, "is no data folder");
+    folder_put(fixture, FOLDER_CLOSED_NAME, BYTES("tickwheel closed 1\n"));
+    assert_folder_refused(fixture, ERROR_INVALID, "older version, before format 5, ours is 10");
+    assert_folder_check(fixture, ERROR_INVALID, "`tickwheel export`");
+    folder_put(fixture, FOLDER_IDENTITY_NAME,
+               BYTES("tickwheel folder\nformat 8\nwords of before\n"));
+    assert_folder_refused(fixture, ERROR_INVALID, "older version: its format is 8, ours 10");
+    assert_folder_refused(fixture, ERROR_INVALID, "`tickwheel export`");
+    assert_folder_check(fixture, ERROR_INVALID, "older version: its format is 8, ours 10");
+    folder_put(fixture, FOLDER_IDENTITY_NAME,
+               BYTES("tickwheel folder\nformat 9\nwords of before\n"));
+    assert_folder_refused(fixture, ERROR_INVALID, "older version: its format is 9, ours 10");
+    assert_folder_refused(fixture, ERROR_INVALID, "`make take-over FOLDER=");
+    assert_folder_check(fixture, ERROR_INVALID, "`make take-over FOLDER=");
 }
 
 static void test_folder_damaged_identity(void **state)
 {
     struct folder_fixture *fixture = *state;
+    const size_t digits = sizeof("tickwheel folder\nformat ") - 1;
     struct buffer text;
 
     folder_fill(fixture, 3);
@@ -251,11 +228,10 @@ static void test_folder_damaged_identity(void **state)
     for (size_t i = 0; i < text.size; i++) {
         text.data[i] ^= 1;
         folder_put(fixture, FOLDER_IDENTITY_NAME, buffer_bytes(&text));
-        /* A bit of the number makes it another one. */
-        if (i == sizeof("tickwheel folder\nformat ") - 1)
+        /* A bit of the number, 10, makes it another one. */
+        if (i == digits || i == digits + 1)
             assert_folder_refused(fixture, ERROR_INVALID,
-                                  text.data[i] > '0' + RECORD_FORMAT ? "newer version"
-                                                                     : "older version");
+                                  i == digits ? "older version" : "newer version");
         else
             assert_folder_refused(fixture, ERROR_CORRUPT, "FOLDER is damaged; restore a backup");
         text.data[i] ^= 1;
@@ -276,8 +252,7 @@ static struct folder_identity folder_identity_of(struct folder_fixture *fixture)
 {
     struct folder_identity identity;
 
-    assert_int_equal(folder_identify(fixture->folder.path, FOLDER_OF_ROCKSDB, &identity, NULL),
-                     ERROR_NONE);
+    assert_int_equal(folder_identify(fixture->folder.path, &identity, NULL), ERROR_NONE);
     return identity;
 }
 
@@ -343,10 +318,10 @@ static void test_folder_joins_a_cluster(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_folder_of_others),        TEST(test_folder_of_another_program),
-        TEST(test_folder_half_made),        TEST(test_folder_of_newer_version),
-        TEST(test_folder_damaged_identity), TEST(test_folder_too_old),
-        TEST(test_folder_of_a_cluster),     TEST(test_folder_joins_a_cluster),
+        TEST(test_folder_of_others),        TEST(test_folder_half_made),
+        TEST(test_folder_of_newer_version), TEST(test_folder_damaged_identity),
+        TEST(test_folder_too_old),          TEST(test_folder_of_a_cluster),
+        TEST(test_folder_joins_a_cluster),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * rocksdb_folder.h - looks at the files of a data folder before its store opens it, for what
- * RocksDB would pass over without a word: files that went, shrank or changed while nothing ran.
+ * folder.h - looks at the files of a data folder before its store opens it, for those that went,
+ * shrank or changed while nothing ran.
  *
  * The file FOLDER says what the folder is: its format, the log that belongs to it, the cluster that
  * it is of. It is the first file of a new folder, is replaced as a whole, and a start reads it
@@ -13,14 +13,14 @@
  *     sum HEX              CRC-32C of the lines before, 8 digits
  *
  * A clean stop leaves the file CLOSED: the names, sizes and sums of what must be there at the next
- * start. It is removed before the database is opened to write. It is text: `tickwheel closed 1`;
+ * start. It is removed before the store is opened to write. It is text: `tickwheel closed 1`;
  * for each file name, size, and CRC-32C in 8 hex digits or `-`; `sum` with that of the lines
  * before.
  *
  * Threads    The thread that has locked the folder.
  */
-#ifndef TICKWHEEL_STORE_ROCKSDB_FOLDER_H
-#define TICKWHEEL_STORE_ROCKSDB_FOLDER_H
+#ifndef TICKWHEEL_STORE_FOLDER_H
+#define TICKWHEEL_STORE_FOLDER_H
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -33,21 +33,20 @@
 #define FOLDER_CLOSED_NAME   "CLOSED"
 #define FOLDER_LOG_NAME      LOG_HOME_FOLDER
 #define FOLDER_SPARE_NAME    LOG_HOME_FOLDER "/spare"
-#define FOLDER_DAMAGED_NAME  "damaged" /* copies of tables with damaged blocks */
+#define FOLDER_DAMAGED_NAME  "damaged" /* bytes of blocks that were set aside */
 #define FOLDER_BACKUP_NAME   "BACKUP-" /* notes of backups, node/backup_record.h */
 #define FOLDER_PARTIAL_NAME  "PARTIAL-"
 #define FOLDER_CLOCK_NAME    "CLOCK" /* the time of a virtual clock, node/clock_mark.h */
 
-#define FOLDER_STATE_NAME "STATE" /* names the runs of the store on a wheel */
+#define FOLDER_STATE_NAME "STATE" /* names the runs */
 
 #define FOLDER_NAME_SIZE 64 /* maximum name of a file of a store, with its NUL */
 
-/* The store that a folder's files are of: each has a format number of its own. */
-enum folder_store { FOLDER_OF_ROCKSDB, FOLDER_OF_WHEEL };
+/* Format of the folder that this version makes and reads. Up to 9 the store was RocksDB. */
+enum { FOLDER_FORMAT = 10 };
 
 /* Contents of the file FOLDER. */
 struct folder_identity {
-    enum folder_store store;
     bool is_known; /* false if there is no such file */
     bool has_log;  /* false if its log must still be made, as for a backup, or in a cluster */
     uint8_t log_id[LOG_ID_SIZE];
@@ -60,23 +59,14 @@ struct folder_state {
     char stranger[FOLDER_NAME_SIZE]; /* name of one of them, cut if long */
     bool was_closed;                 /* CLOSED exists and matches */
     uint64_t bytes;                  /* size of all its files */
-    bool has_loss;                   /* the manifest is damaged; the text says how */
-    struct error loss;
 };
 
 /* Reads FOLDER. ERROR_INVALID, before anything else is examined, if it has another format than
- * this version's for the store; ERROR_CORRUPT if it is damaged. */
-enum error_code folder_identify(const char *folder, enum folder_store store,
-                                struct folder_identity *ret_identity, struct error *ret_error);
+ * this version's; ERROR_CORRUPT if it is damaged. */
+enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
+                                struct error *ret_error);
 
-/* Returns this version's format of a store's folder. */
-uint64_t folder_format(enum folder_store store);
-
-/* Fails with ERROR_INVALID, and says what to do with a folder of this other format. */
-enum error_code folder_refuse_format(const char *folder, enum folder_store store, uint64_t format,
-                                     struct error *ret_error);
-
-/* Replaces FOLDER, with this version's format of its store. */
+/* Replaces FOLDER, with this version's format. */
 enum error_code folder_write_identity(const char *folder, const struct folder_identity *identity,
                                       struct error *ret_error);
 
@@ -99,29 +89,29 @@ enum error_code folder_refuse_single(const char *folder, struct error *ret_error
 
 /* Examines every file and changes none. ERROR_CORRUPT, with the file's name and what can be
  * done, if a file is missing or differs from the list of the last clean stop. */
-enum error_code folder_look(const char *folder, enum folder_store store,
-                            struct folder_state *ret_state, struct error *ret_error);
+enum error_code folder_look(const char *folder, struct folder_state *ret_state,
+                            struct error *ret_error);
 
 /* Refuses a folder with files of others. */
 enum error_code folder_check_strangers(const char *folder, const struct folder_state *state,
                                        struct error *ret_error);
 
 /* Writes CLOSED, for a closed store or a finished copy. */
-enum error_code folder_seal(const char *folder, enum folder_store store, struct error *ret_error);
+enum error_code folder_seal(const char *folder, struct error *ret_error);
 
 /* Removes it. */
 enum error_code folder_unseal(const char *folder, struct error *ret_error);
 
 /* True if the store's files are still where they were locked. Writes to removed files do not fail,
  * so commits must check this. */
-bool folder_is_there(const char *folder, enum folder_store store, int lock);
+bool folder_is_there(const char *folder, int lock);
 
 /* ---- FOLDER ---- */
 
-/* Decodes FOLDER. ERROR_INVALID if it has another format than the store's, which is set;
+/* Decodes FOLDER. ERROR_INVALID if it has another format than this version's, which is set;
  * ERROR_CORRUPT if it is damaged. */
-enum error_code folder_identity_decode(struct bytes text, enum folder_store store,
-                                       struct folder_identity *ret_identity, uint64_t *ret_format);
+enum error_code folder_identity_decode(struct bytes text, struct folder_identity *ret_identity,
+                                       uint64_t *ret_format);
 void folder_identity_encode(const struct folder_identity *identity, struct buffer *to);
 
 /* ---- one line of CLOSED ---- */

@@ -1,9 +1,8 @@
-/* rocksdb_folder.c - checks the files of a database before RocksDB opens it. */
-#include "store/rocksdb_folder.h"
+/* folder.c - checks the files of a data folder before its store is opened. */
+#include "store/folder.h"
 
 #include "base/checksum.h"
 #include "base/number.h"
-#include "store/manifest.h"
 #include "store/record.h"
 #include "sys/files.h"
 
@@ -13,7 +12,6 @@
 
 enum {
     CLOSED_BYTES_MAX = 64 << 20, /* enough for a million files */
-    CURRENT_BYTES_MAX = 4096,
     IDENTITY_BYTES_MAX = 4096,
     READ_BYTES = 1 << 20,
 };
@@ -25,32 +23,18 @@ enum {
 #define CLOSED_HEAD "tickwheel closed 1\n"
 
 enum file_kind {
-    FILE_OTHER,    /* not needed to open the database */
-    FILE_CURRENT,  /* names the manifest */
-    FILE_MANIFEST, /* lists the files of the database */
-    FILE_TABLE,    /* rows */
-    FILE_LOG,      /* RocksDB's: empty */
-    FILE_SEGMENT,  /* of our log */
-    FILE_STATE,    /* names the runs of the store on a wheel */
-    FILE_RUN,      /* records of that store */
+    FILE_OTHER,   /* is not listed in CLOSED */
+    FILE_SEGMENT, /* of the log */
+    FILE_STATE,   /* names the runs */
+    FILE_RUN,     /* timers */
 };
 
-enum { RUN_NAME_SIZE = 20, FORMAT_WHEEL = RECORD_FORMAT + 1 };
+enum {
+    RUN_NAME_SIZE = 20,
+    FORMAT_OF_ROCKSDB = 9, /* which a program takes over */
+};
 
-uint64_t folder_format(enum folder_store store)
-{
-    return store == FOLDER_OF_WHEEL ? FORMAT_WHEEL : RECORD_FORMAT;
-}
-
-static bool rocksdb_folder_is_number(const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-    return size > 0;
-}
-
-static enum file_kind rocksdb_folder_kind_of(const char *name)
+static enum file_kind folder_kind_of(const char *name)
 {
     size_t size = strlen(name);
 
@@ -58,16 +42,6 @@ static enum file_kind rocksdb_folder_kind_of(const char *name)
         return FILE_OTHER;
     if (strncmp(name, FOLDER_LOG_NAME "/", sizeof(FOLDER_LOG_NAME)) == 0)
         return FILE_SEGMENT;
-    if (strcmp(name, "CURRENT") == 0)
-        return FILE_CURRENT;
-    if (strncmp(name, "MANIFEST-", 9) == 0 && rocksdb_folder_is_number(name + 9, size - 9))
-        return FILE_MANIFEST;
-    if (size > 4 && strcmp(name + size - 4, ".sst") == 0 &&
-        rocksdb_folder_is_number(name, size - 4))
-        return FILE_TABLE;
-    if (size > 4 && strcmp(name + size - 4, ".log") == 0 &&
-        rocksdb_folder_is_number(name, size - 4))
-        return FILE_LOG;
     if (strcmp(name, FOLDER_STATE_NAME) == 0)
         return FILE_STATE;
     uint64_t number;
@@ -77,24 +51,8 @@ static enum file_kind rocksdb_folder_kind_of(const char *name)
     return FILE_OTHER;
 }
 
-/* True if the store makes such files. */
-static bool rocksdb_folder_is_of_store(enum file_kind kind, enum folder_store store)
-{
-    switch (kind) {
-    case FILE_OTHER:
-        return false;
-    case FILE_SEGMENT:
-        return true;
-    case FILE_STATE:
-    case FILE_RUN:
-        return store == FOLDER_OF_WHEEL;
-    default:
-        return store == FOLDER_OF_ROCKSDB;
-    }
-}
-
-static enum error_code rocksdb_folder_path_of(const char *folder, const char *name,
-                                              char ret_path[PATH_MAX], struct error *ret_error)
+static enum error_code folder_path_of(const char *folder, const char *name, char ret_path[PATH_MAX],
+                                      struct error *ret_error)
 {
     if ((size_t)snprintf(ret_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
         return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(folder));
@@ -104,7 +62,6 @@ static enum error_code rocksdb_folder_path_of(const char *folder, const char *na
 /* ---- all files of a folder ---- */
 
 struct listing {
-    enum folder_store store;
     struct folder_file *files;
     size_t count, capacity;
     uint64_t bytes;
@@ -114,26 +71,14 @@ struct listing {
     bool is_out_of_memory;
 };
 
-/* A star at the end stands for any rest. */
-static bool rocksdb_folder_is_one_of(const char *name, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const size_t known = strlen(names[i]);
-        const bool is_prefix = names[i][known - 1] == '*';
-
-        if (is_prefix ? strncmp(name, names[i], known - 1) == 0 : strcmp(name, names[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Names of files that tickwheeld, its store or the file system makes. */
-static bool rocksdb_folder_is_known(const char *name, enum folder_store store)
+/* True for names of files that tickwheeld or the file system makes. */
+static bool folder_is_known(const char *name)
 {
     static const char *const names[] = {
         FOLDER_IDENTITY_NAME "*",
         FOLDER_REACHED_NAME "*",
         FOLDER_CLOSED_NAME "*",
+        FOLDER_STATE_NAME "*",
         FOLDER_LOG_NAME,
         FOLDER_DAMAGED_NAME,
         FOLDER_BACKUP_NAME "*",
@@ -143,21 +88,18 @@ static bool rocksdb_folder_is_known(const char *name, enum folder_store store)
         "probe*",
         "lost+found",
     };
-    static const char *const rocksdb[] = {
-        "CURRENT*", "MANIFEST-*", "IDENTITY*", "OPTIONS-*", "LOG*", "LOCK",
-    };
-    static const char *const wheel[] = {FOLDER_STATE_NAME "*"};
-    const size_t size = strlen(name);
 
-    if (rocksdb_folder_is_one_of(name, names, sizeof(names) / sizeof(*names)))
-        return true;
-    if (store == FOLDER_OF_WHEEL)
-        return rocksdb_folder_is_one_of(name, wheel, sizeof(wheel) / sizeof(*wheel));
-    return rocksdb_folder_is_one_of(name, rocksdb, sizeof(rocksdb) / sizeof(*rocksdb)) ||
-           (size > 7 && strcmp(name + size - 7, ".dbtmp") == 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const size_t known = strlen(names[i]);
+        const bool is_prefix = names[i][known - 1] == '*'; /* it stands for any rest */
+
+        if (is_prefix ? strncmp(name, names[i], known - 1) == 0 : strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
 }
 
-static bool rocksdb_folder_add_file(struct listing *listing, const char *name, uint64_t size)
+static bool folder_add_file(struct listing *listing, const char *name, uint64_t size)
 {
     struct folder_file *files = listing->files;
 
@@ -175,24 +117,24 @@ static bool rocksdb_folder_add_file(struct listing *listing, const char *name, u
     return true;
 }
 
-static bool rocksdb_folder_list_one(void *context, const struct files_entry *entry)
+static bool folder_list_one(void *context, const struct files_entry *entry)
 {
     struct listing *listing = context;
 
-    const enum file_kind kind = rocksdb_folder_kind_of(entry->name);
+    const enum file_kind kind = folder_kind_of(entry->name);
 
     listing->bytes += entry->is_folder ? 0 : entry->bytes;
-    if (!listing->has_stranger && !rocksdb_folder_is_known(entry->name, listing->store) &&
-        (entry->is_folder || !rocksdb_folder_is_of_store(kind, listing->store))) {
+    if (!listing->has_stranger && !folder_is_known(entry->name) &&
+        (entry->is_folder || kind == FILE_OTHER)) {
         listing->has_stranger = true;
         snprintf(listing->stranger, sizeof(listing->stranger), "%.63s", entry->name);
     }
     listing->has_log_folder |= entry->is_folder && strcmp(entry->name, FOLDER_LOG_NAME) == 0;
-    return entry->is_folder || !rocksdb_folder_is_of_store(kind, listing->store) ||
-           rocksdb_folder_add_file(listing, entry->name, entry->bytes);
+    return entry->is_folder || kind == FILE_OTHER ||
+           folder_add_file(listing, entry->name, entry->bytes);
 }
 
-static bool rocksdb_folder_list_segment(void *context, const struct files_entry *entry)
+static bool folder_list_segment(void *context, const struct files_entry *entry)
 {
     struct listing *listing = context;
     char name[FOLDER_NAME_SIZE];
@@ -201,11 +143,11 @@ static bool rocksdb_folder_list_segment(void *context, const struct files_entry 
     return entry->is_folder ||
            (size_t)snprintf(name, sizeof(name), FOLDER_LOG_NAME "/%s", entry->name) >=
                sizeof(name) ||
-           rocksdb_folder_add_file(listing, name, entry->bytes);
+           folder_add_file(listing, name, entry->bytes);
 }
 
 /* Orders by number: a shorter name has a lower one. */
-static int rocksdb_folder_compare_files(const void *left, const void *right)
+static int folder_compare_files(const void *left, const void *right)
 {
     const struct folder_file *a = left, *b = right;
     size_t size_a = strlen(a->name), size_b = strlen(b->name);
@@ -215,27 +157,26 @@ static int rocksdb_folder_compare_files(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static enum error_code rocksdb_folder_list(const char *folder, enum folder_store store,
-                                           struct listing *ret_listing, struct error *ret_error)
+static enum error_code folder_list(const char *folder, struct listing *ret_listing,
+                                   struct error *ret_error)
 {
-    *ret_listing = (struct listing){.store = store};
-    enum error_code code = files_list(folder, rocksdb_folder_list_one, ret_listing, ret_error);
+    *ret_listing = (struct listing){0};
+    enum error_code code = files_list(folder, folder_list_one, ret_listing, ret_error);
     char path[PATH_MAX];
     if (!code && ret_listing->has_log_folder &&
-        !(code = rocksdb_folder_path_of(folder, FOLDER_LOG_NAME, path, ret_error)))
-        code = files_list(path, rocksdb_folder_list_segment, ret_listing, ret_error);
+        !(code = folder_path_of(folder, FOLDER_LOG_NAME, path, ret_error)))
+        code = files_list(path, folder_list_segment, ret_listing, ret_error);
     if (!code && ret_listing->is_out_of_memory)
         code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", folder);
     if (code)
         free(ret_listing->files);
     else if (ret_listing->count)
         qsort(ret_listing->files, ret_listing->count, sizeof(*ret_listing->files),
-              rocksdb_folder_compare_files);
+              folder_compare_files);
     return code;
 }
 
-static const struct folder_file *rocksdb_folder_find(const struct listing *listing,
-                                                     const char *name)
+static const struct folder_file *folder_find(const struct listing *listing, const char *name)
 {
     for (size_t i = 0; i < listing->count; i++)
         if (strcmp(listing->files[i].name, name) == 0)
@@ -243,37 +184,36 @@ static const struct folder_file *rocksdb_folder_find(const struct listing *listi
     return NULL;
 }
 
-static bool rocksdb_folder_has_kind(const struct listing *listing, enum file_kind kind)
+static bool folder_has_kind(const struct listing *listing, enum file_kind kind)
 {
     for (size_t i = 0; i < listing->count; i++)
-        if (rocksdb_folder_kind_of(listing->files[i].name) == kind)
+        if (folder_kind_of(listing->files[i].name) == kind)
             return true;
     return false;
 }
 
 /* ---- CLOSED ---- */
 
-static void rocksdb_folder_add_block(void *context, struct bytes block)
+static void folder_add_block(void *context, struct bytes block)
 {
     uint32_t *sum = context;
 
     *sum = checksum_crc32c(*sum, block.data, block.size);
 }
 
-static enum error_code rocksdb_folder_sum_file(const char *folder, struct folder_file *file,
-                                               struct error *ret_error)
+static enum error_code folder_sum_file(const char *folder, struct folder_file *file,
+                                       struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, file->name, path, ret_error);
+    enum error_code code = folder_path_of(folder, file->name, path, ret_error);
 
     file->sum = 0;
     return code ? code
-                : files_each_block(path, READ_BYTES, rocksdb_folder_add_block, &file->sum,
-                                   ret_error);
+                : files_each_block(path, READ_BYTES, folder_add_block, &file->sum, ret_error);
 }
 
 /* Removes the first line of a text. */
-static bool rocksdb_folder_next_line(struct bytes *text, struct bytes *ret_line)
+static bool folder_next_line(struct bytes *text, struct bytes *ret_line)
 {
     const char *end = text->size ? memchr(text->data, '\n', text->size) : NULL;
 
@@ -286,7 +226,7 @@ static bool rocksdb_folder_next_line(struct bytes *text, struct bytes *ret_line)
 }
 
 /* Removes the first word of a line. */
-static struct bytes rocksdb_folder_next_word(struct bytes *line)
+static struct bytes folder_next_word(struct bytes *line)
 {
     const char *end = line->size ? memchr(line->data, ' ', line->size) : NULL;
     struct bytes word = {line->data, end ? (size_t)(end - line->data) : line->size};
@@ -297,7 +237,7 @@ static struct bytes rocksdb_folder_next_word(struct bytes *line)
 }
 
 /* True if it is a plain name, and no path elsewhere. */
-static bool rocksdb_folder_is_name(struct bytes name)
+static bool folder_is_name(struct bytes name)
 {
     const struct bytes folder = BYTES(FOLDER_LOG_NAME "/");
     const size_t skip = bytes_has_prefix(name, folder) ? folder.size : 0;
@@ -311,15 +251,15 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
 {
     struct bytes line;
 
-    if (!rocksdb_folder_next_line(text, &line))
+    if (!folder_next_line(text, &line))
         return false;
-    struct bytes name = rocksdb_folder_next_word(&line);
-    struct bytes size = rocksdb_folder_next_word(&line);
-    struct bytes sum = rocksdb_folder_next_word(&line);
+    struct bytes name = folder_next_word(&line);
+    struct bytes size = folder_next_word(&line);
+    struct bytes sum = folder_next_word(&line);
     *ret_file = (struct folder_file){.has_sum = !bytes_equal(sum, BYTES("-"))};
     uint64_t number = 0;
     if (name.size == 0 || name.size >= FOLDER_NAME_SIZE || line.size ||
-        memchr(name.data, '\0', name.size) || !rocksdb_folder_is_name(name) ||
+        memchr(name.data, '\0', name.size) || !folder_is_name(name) ||
         !number_parse(size, 10, &ret_file->size) ||
         (ret_file->has_sum && (sum.size != 8 || !number_parse(sum, 16, &number))))
         return false;
@@ -328,7 +268,7 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
     return true;
 }
 
-static bool rocksdb_folder_open_list(struct bytes *text, struct bytes head)
+static bool folder_open_list(struct bytes *text, struct bytes head)
 {
     const size_t end_size = sizeof("sum 01234567\n") - 1;
 
@@ -347,12 +287,12 @@ static bool rocksdb_folder_open_list(struct bytes *text, struct bytes head)
 
 bool folder_closed_open(struct bytes *text)
 {
-    return rocksdb_folder_open_list(text, BYTES(CLOSED_HEAD));
+    return folder_open_list(text, BYTES(CLOSED_HEAD));
 }
 
 /* Writes the list with its checksum. */
-static enum error_code rocksdb_folder_write_list(const char *path, struct buffer *text,
-                                                 struct error *ret_error)
+static enum error_code folder_write_list(const char *path, struct buffer *text,
+                                         struct error *ret_error)
 {
     if (!buffer_failed(text))
         buffer_printf(text, "sum %08x\n", checksum_crc32c(0, text->data, text->size));
@@ -366,7 +306,7 @@ void folder_identity_encode(const struct folder_identity *identity, struct buffe
 {
     const size_t begin = to->size;
 
-    buffer_printf(to, IDENTITY_HEAD "%llu\n", (unsigned long long)folder_format(identity->store));
+    buffer_printf(to, IDENTITY_HEAD "%llu\n", (unsigned long long)FOLDER_FORMAT);
     if (identity->has_log) {
         buffer_append_text(to, "log ");
         for (size_t i = 0; i < LOG_ID_SIZE; i++)
@@ -379,7 +319,7 @@ void folder_identity_encode(const struct folder_identity *identity, struct buffe
         buffer_printf(to, "sum %08x\n", checksum_crc32c(0, to->data + begin, to->size - begin));
 }
 
-static bool rocksdb_folder_parse_log_id(struct bytes hex, uint8_t ret_id[LOG_ID_SIZE])
+static bool folder_parse_log_id(struct bytes hex, uint8_t ret_id[LOG_ID_SIZE])
 {
     uint64_t high, low;
 
@@ -393,28 +333,28 @@ static bool rocksdb_folder_parse_log_id(struct bytes hex, uint8_t ret_id[LOG_ID_
     return true;
 }
 
-enum error_code folder_identity_decode(struct bytes text, enum folder_store store,
-                                       struct folder_identity *ret_identity, uint64_t *ret_format)
+enum error_code folder_identity_decode(struct bytes text, struct folder_identity *ret_identity,
+                                       uint64_t *ret_format)
 {
-    struct folder_identity identity = {.store = store, .is_known = true};
+    struct folder_identity identity = {.is_known = true};
     const struct bytes head = BYTES(IDENTITY_HEAD);
     struct bytes rest = text, line;
 
     if (!bytes_has_prefix(text, head))
         return ERROR_CORRUPT;
     rest = (struct bytes){text.data + head.size, text.size - head.size};
-    if (!rocksdb_folder_next_line(&rest, &line) || !number_parse(line, 10, ret_format))
+    if (!folder_next_line(&rest, &line) || !number_parse(line, 10, ret_format))
         return ERROR_CORRUPT;
-    if (*ret_format != folder_format(store))
+    if (*ret_format != FOLDER_FORMAT)
         return ERROR_INVALID;
-    if (!rocksdb_folder_open_list(&text, head))
+    if (!folder_open_list(&text, head))
         return ERROR_CORRUPT;
-    rocksdb_folder_next_line(&text, &line);
-    while (rocksdb_folder_next_line(&text, &line)) {
-        const struct bytes key = rocksdb_folder_next_word(&line);
+    folder_next_line(&text, &line);
+    while (folder_next_line(&text, &line)) {
+        const struct bytes key = folder_next_word(&line);
 
         const bool is_log = bytes_equal(key, BYTES("log")) && !identity.has_log &&
-                            rocksdb_folder_parse_log_id(line, identity.log_id);
+                            folder_parse_log_id(line, identity.log_id);
         const bool is_cluster = bytes_equal(key, BYTES("cluster")) && !identity.cluster &&
                                 line.size == 16 && number_parse(line, 16, &identity.cluster) &&
                                 identity.cluster;
@@ -426,43 +366,70 @@ enum error_code folder_identity_decode(struct bytes text, enum folder_store stor
     return ERROR_NONE;
 }
 
-enum error_code folder_refuse_format(const char *folder, enum folder_store store, uint64_t format,
-                                     struct error *ret_error)
-{
-    const unsigned long long ours = folder_format(store);
+#define FOLDER_EXPORT                                                                         \
+    "Run `tickwheel export` with the version that made it, and `tickwheel import` with this " \
+    "one and a new folder"
 
-    if (format > ours)
+/* Says what to do with a folder of another format. */
+static enum error_code folder_refuse_format(const char *folder, uint64_t format,
+                                            struct error *ret_error)
+{
+    const unsigned long long number = format;
+
+    if (format > FOLDER_FORMAT)
         return error_set(ret_error, ERROR_INVALID,
-                         "%s was made by a newer version: its format is %llu, ours %llu", folder,
-                         (unsigned long long)format, ours);
+                         "%s was made by a newer version: its format is %llu, ours %d", folder,
+                         number, FOLDER_FORMAT);
+    if (format == FORMAT_OF_ROCKSDB)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%.200s was made by an older version: its format is %llu, ours %d. Stop "
+                         "that version and run `make take-over FOLDER=%.200s` in the sources of "
+                         "this one",
+                         folder, number, FOLDER_FORMAT, folder);
     return error_set(
         ret_error, ERROR_INVALID,
-        "%.200s was made by an older version: its format is %llu, ours %llu. Run "
-        "`tickwheel export` with the version that made it, and `tickwheel import` with "
-        "this one and a new folder",
-        folder, (unsigned long long)format, ours);
+        "%.200s was made by an older version: its format is %llu, ours %d. " FOLDER_EXPORT, folder,
+        number, FOLDER_FORMAT);
 }
 
-enum error_code folder_identify(const char *folder, enum folder_store store,
-                                struct folder_identity *ret_identity, struct error *ret_error)
+/* Refuses a folder without FOLDER that a version before format 5 stopped cleanly: its files are no
+ * store of ours, and its CLOSED names them. */
+static enum error_code folder_refuse_nameless(const char *folder, struct error *ret_error)
+{
+    char current[PATH_MAX], closed[PATH_MAX];
+
+    if (folder_path_of(folder, "CURRENT", current, NULL) ||
+        folder_path_of(folder, FOLDER_CLOSED_NAME, closed, NULL) || !files_exists(current) ||
+        !files_exists(closed))
+        return ERROR_NONE;
+    return error_set(
+        ret_error, ERROR_INVALID,
+        "%.200s was made by an older version, before format 5, ours is %d. " FOLDER_EXPORT, folder,
+        FOLDER_FORMAT);
+}
+
+enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
+                                struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
+    enum error_code code = folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
     struct buffer text;
     uint64_t format = 0;
 
-    *ret_identity = (struct folder_identity){.store = store};
-    if (code || !files_exists(path))
+    *ret_identity = (struct folder_identity){0};
+    if (code)
         return code;
+    if (!files_exists(path))
+        return folder_refuse_nameless(folder, ret_error);
     buffer_init(&text);
     code = files_read_regular(path, IDENTITY_BYTES_MAX, &text, ret_error);
     if (code == ERROR_TOO_LARGE)
         code = ERROR_CORRUPT;
     else if (!code)
-        code = folder_identity_decode(buffer_bytes(&text), store, ret_identity, &format);
+        code = folder_identity_decode(buffer_bytes(&text), ret_identity, &format);
     buffer_deinit(&text);
     if (code == ERROR_INVALID)
-        return folder_refuse_format(folder, store, format, ret_error);
+        return folder_refuse_format(folder, format, ret_error);
     if (code == ERROR_CORRUPT)
         return error_set(ret_error, code,
                          "%s is damaged; restore a backup, or remove it to start without knowing "
@@ -475,7 +442,7 @@ enum error_code folder_write_identity(const char *folder, const struct folder_id
                                       struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
+    enum error_code code = folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
     struct buffer text;
 
     if (code)
@@ -496,7 +463,7 @@ void folder_find_log(const char *folder, struct folder_identity *identity)
     struct log_files_stats stats;
     struct log_files *files;
 
-    if (rocksdb_folder_path_of(folder, FOLDER_LOG_NAME, path, NULL) || !files_exists(path) ||
+    if (folder_path_of(folder, FOLDER_LOG_NAME, path, NULL) || !files_exists(path) ||
         log_files_open(&options, &files, NULL))
         return;
     log_files_get_stats(files, &stats);
@@ -554,13 +521,13 @@ enum error_code folder_refuse_single(const char *folder, struct error *ret_error
 
 /* ---- CLOSED, written ---- */
 
-enum error_code folder_seal(const char *folder, enum folder_store store, struct error *ret_error)
+enum error_code folder_seal(const char *folder, struct error *ret_error)
 {
     struct listing listing;
     char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+    enum error_code code = folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
-    if (code || (code = rocksdb_folder_list(folder, store, &listing, ret_error)))
+    if (code || (code = folder_list(folder, &listing, ret_error)))
         return code;
     struct buffer text;
     buffer_init(&text);
@@ -569,16 +536,16 @@ enum error_code folder_seal(const char *folder, enum folder_store store, struct 
         struct folder_file *file = &listing.files[i];
 
         buffer_printf(&text, "%s %llu ", file->name, (unsigned long long)file->size);
-        const enum file_kind kind = rocksdb_folder_kind_of(file->name);
-        if (kind == FILE_TABLE || kind == FILE_RUN || kind == FILE_SEGMENT) {
+        const enum file_kind kind = folder_kind_of(file->name);
+        if (kind == FILE_RUN || kind == FILE_SEGMENT) {
             buffer_append_text(&text, "-\n");
             continue;
         }
-        code = rocksdb_folder_sum_file(folder, file, ret_error);
+        code = folder_sum_file(folder, file, ret_error);
         buffer_printf(&text, "%08x\n", file->sum);
     }
     if (!code)
-        code = rocksdb_folder_write_list(path, &text, ret_error);
+        code = folder_write_list(path, &text, ret_error);
     buffer_deinit(&text);
     free(listing.files);
     return code;
@@ -587,19 +554,18 @@ enum error_code folder_seal(const char *folder, enum folder_store store, struct 
 enum error_code folder_unseal(const char *folder, struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+    enum error_code code = folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
     return code ? code : files_remove(path, ret_error);
 }
 
 #define ADVICE "; restore a backup, or remove %s/" FOLDER_CLOSED_NAME " to start with what is left"
 
-static enum error_code rocksdb_folder_compare_file(const char *folder,
-                                                   const struct listing *listing,
-                                                   const struct folder_file *closed,
-                                                   struct error *ret_error)
+static enum error_code folder_compare_file(const char *folder, const struct listing *listing,
+                                           const struct folder_file *closed,
+                                           struct error *ret_error)
 {
-    const struct folder_file *found = rocksdb_folder_find(listing, closed->name);
+    const struct folder_file *found = folder_find(listing, closed->name);
 
     /* The log's spare file has no content yet. A start on a full disk removes it. */
     if (!found && strcmp(closed->name, FOLDER_SPARE_NAME) == 0)
@@ -615,7 +581,7 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
     if (!closed->has_sum)
         return ERROR_NONE;
     struct folder_file now = *found;
-    enum error_code code = rocksdb_folder_sum_file(folder, &now, ret_error);
+    enum error_code code = folder_sum_file(folder, &now, ret_error);
     if (!code && now.sum != closed->sum)
         code = error_set(ret_error, ERROR_CORRUPT, "%s/%s was changed since the last stop" ADVICE,
                          folder, closed->name, folder);
@@ -623,12 +589,11 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
 }
 
 /* Compares the files with CLOSED. NOT_FOUND if there is none. */
-static enum error_code rocksdb_folder_compare_closed(const char *folder,
-                                                     const struct listing *listing,
-                                                     struct error *ret_error)
+static enum error_code folder_compare_closed(const char *folder, const struct listing *listing,
+                                             struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+    enum error_code code = folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
     if (code)
         return code;
@@ -646,111 +611,22 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
     struct folder_file closed;
     while (!code && rest.size)
         code = folder_closed_next(&rest, &closed)
-                   ? rocksdb_folder_compare_file(folder, listing, &closed, ret_error)
+                   ? folder_compare_file(folder, listing, &closed, ret_error)
                    : error_set(ret_error, ERROR_CORRUPT, "%s: a line is wrong", path);
     buffer_deinit(&text);
     return code;
 }
 
-/* ---- CURRENT ---- */
-
-/* Reads the name of the manifest in use. */
-static enum error_code rocksdb_folder_read_current(const char *folder,
-                                                   char ret_name[FOLDER_NAME_SIZE],
-                                                   struct error *ret_error)
-{
-    char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, "CURRENT", path, ret_error);
-
-    if (code)
-        return code;
-    struct buffer text;
-    buffer_init(&text);
-    code = files_read_regular(path, CURRENT_BYTES_MAX, &text, ret_error);
-    memset(ret_name, 0, FOLDER_NAME_SIZE);
-    if (!code && text.size > 1 && text.size < FOLDER_NAME_SIZE && text.data[text.size - 1] == '\n')
-        memcpy(ret_name, text.data, text.size - 1);
-    buffer_deinit(&text);
-    if (!code && rocksdb_folder_kind_of(ret_name) != FILE_MANIFEST)
-        code = error_set(ret_error, ERROR_CORRUPT, "%s does not name a manifest; restore a backup",
-                         path);
-    return code;
-}
-
-static void rocksdb_folder_add_to_manifest(void *context, struct bytes block)
-{
-    manifest_add(context, block);
-}
-
-/* Checks the manifest. A start uses the database before the first incomplete change, and removes
- * files that only later changes name. After a power cut that is right; after other damage it is
- * a loss. */
-static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const char *name,
-                                                       struct folder_state *state,
-                                                       struct error *ret_error)
-{
-    struct manifest manifest;
-    char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, name, path, ret_error);
-
-    manifest_begin(&manifest);
-    if (!code)
-        code = files_each_block(path, MANIFEST_BLOCK, rocksdb_folder_add_to_manifest, &manifest,
-                                ret_error);
-    manifest_end(&manifest);
-    if (code)
-        return code;
-    if (manifest.has_loss || !manifest.records)
-        return error_set(ret_error, ERROR_CORRUPT, "%s/%s is damaged; restore a backup", folder,
-                         name);
-    if (manifest.is_broken && !state->was_closed) {
-        state->has_loss = true;
-        error_set(&state->loss, ERROR_CORRUPT,
-                  "%s/%s ends within a change at byte %llu; unless a power cut left it so, timers "
-                  "are lost",
-                  folder, name, (unsigned long long)manifest.broken_at);
-    }
-    return ERROR_NONE;
-}
-
-/* Checks that CURRENT names an existing manifest. RocksDB takes a folder without CURRENT for a
- * new one, and deletes its files. */
-static enum error_code rocksdb_folder_look_at_current(const char *folder,
-                                                      const struct listing *listing,
-                                                      struct folder_state *state,
-                                                      struct error *ret_error)
-{
-    if (!rocksdb_folder_find(listing, "CURRENT")) {
-        if (rocksdb_folder_has_kind(listing, FILE_TABLE) ||
-            rocksdb_folder_has_kind(listing, FILE_LOG) ||
-            rocksdb_folder_has_kind(listing, FILE_SEGMENT))
-            return error_set(ret_error, ERROR_CORRUPT,
-                             "%s/CURRENT is missing beside files of a database; restore a backup",
-                             folder);
-        state->is_new = true;
-        return ERROR_NONE;
-    }
-    char name[FOLDER_NAME_SIZE];
-    enum error_code code = rocksdb_folder_read_current(folder, name, ret_error);
-    if (code)
-        return code;
-    if (!rocksdb_folder_find(listing, name))
-        return error_set(ret_error, ERROR_CORRUPT,
-                         "%s/CURRENT names %s, which is missing; restore a backup", folder, name);
-    return rocksdb_folder_look_at_manifest(folder, name, state, ret_error);
-}
+/* ---- a look at all ---- */
 
 /* Checks that STATE is there, unless the folder is new. A start without it would remove the
  * runs. */
-static enum error_code rocksdb_folder_look_at_wheel(const char *folder,
-                                                    const struct listing *listing,
-                                                    struct folder_state *state,
-                                                    struct error *ret_error)
+static enum error_code folder_look_at_state(const char *folder, const struct listing *listing,
+                                            struct folder_state *state, struct error *ret_error)
 {
-    if (rocksdb_folder_find(listing, FOLDER_STATE_NAME))
+    if (folder_find(listing, FOLDER_STATE_NAME))
         return ERROR_NONE;
-    if (rocksdb_folder_has_kind(listing, FILE_RUN) ||
-        rocksdb_folder_has_kind(listing, FILE_SEGMENT))
+    if (folder_has_kind(listing, FILE_RUN) || folder_has_kind(listing, FILE_SEGMENT))
         return error_set(ret_error, ERROR_CORRUPT,
                          "%s/" FOLDER_STATE_NAME
                          " is missing beside files of a store; restore a backup",
@@ -759,11 +635,11 @@ static enum error_code rocksdb_folder_look_at_wheel(const char *folder,
     return ERROR_NONE;
 }
 
-enum error_code folder_look(const char *folder, enum folder_store store,
-                            struct folder_state *ret_state, struct error *ret_error)
+enum error_code folder_look(const char *folder, struct folder_state *ret_state,
+                            struct error *ret_error)
 {
     struct listing listing;
-    enum error_code code = rocksdb_folder_list(folder, store, &listing, ret_error);
+    enum error_code code = folder_list(folder, &listing, ret_error);
 
     *ret_state = (struct folder_state){0};
     if (code)
@@ -771,12 +647,10 @@ enum error_code folder_look(const char *folder, enum folder_store store,
     ret_state->bytes = listing.bytes;
     ret_state->has_strangers = listing.has_stranger;
     memcpy(ret_state->stranger, listing.stranger, sizeof(ret_state->stranger));
-    code = rocksdb_folder_compare_closed(folder, &listing, ret_error);
+    code = folder_compare_closed(folder, &listing, ret_error);
     ret_state->was_closed = !code;
     if (!code || code == ERROR_NOT_FOUND)
-        code = store == FOLDER_OF_WHEEL
-                   ? rocksdb_folder_look_at_wheel(folder, &listing, ret_state, ret_error)
-                   : rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
+        code = folder_look_at_state(folder, &listing, ret_state, ret_error);
     free(listing.files);
     return code;
 }
@@ -792,11 +666,10 @@ enum error_code folder_check_strangers(const char *folder, const struct folder_s
                      folder, state->stranger);
 }
 
-bool folder_is_there(const char *folder, enum folder_store store, int lock)
+bool folder_is_there(const char *folder, int lock)
 {
-    const char *const name = store == FOLDER_OF_WHEEL ? FOLDER_STATE_NAME : "CURRENT";
     char path[PATH_MAX];
 
     return files_is_locked_folder(folder, lock) &&
-           !rocksdb_folder_path_of(folder, name, path, NULL) && files_exists(path);
+           !folder_path_of(folder, FOLDER_STATE_NAME, path, NULL) && files_exists(path);
 }
