@@ -129,3 +129,19 @@ uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t size)
     return checksum_has_instruction() ? checksum_crc32c_instruction(sum, data, size)
                                       : checksum_crc32c_portable(sum, data, size);
 }
+
+/* The sum of data is the remainder of a polynomial, so a flip changes the sum by the remainder of a
+ * power of x, whatever else the data is: by x^k for the bit that k bits follow, those of the stored
+ * sum included. The remainder of x^0 is 1, which is the highest bit here. */
+size_t checksum_find_flip(uint32_t difference, size_t size)
+{
+    const uint32_t polynomial = 0x82f63b78;
+    uint32_t remainder = UINT32_C(1) << 31;
+
+    for (size_t left = 8 * (size + sizeof(difference)); left-- > 0;) {
+        if (remainder == difference)
+            return left;
+        remainder = remainder & 1 ? remainder >> 1 ^ polynomial : remainder >> 1;
+    }
+    return SIZE_MAX;
+}
