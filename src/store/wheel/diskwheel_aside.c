@@ -1,9 +1,9 @@
 /* diskwheel_aside.c - keeps what is damaged for the operator, in the folder FOLDER_DAMAGED_NAME.
  *
- * A damaged block is in NAME-at-OFFSET.bytes as the run NAME has it, a damaged record's value in
- * TABLE-HIGH-LOW.bytes, by the halves of its key. Beside it is a note without `.bytes` that says
- * what it is. The next start counts the blocks that have notes. A store on a disk for tests, and
- * one that is only read, keep nothing. */
+ * A damaged block is in NAME-at-OFFSET.bytes as the run NAME has it, also if each read turns its
+ * flipped bit back; a damaged record's value is in TABLE-HIGH-LOW.bytes, by the halves of its key.
+ * Beside it is a note without `.bytes` that says what it is. The next start counts the blocks that
+ * have notes. A store on a disk for tests, and one that is only read, keep nothing. */
 #include "base/number.h"
 #include "store/wheel/diskwheel_store.h"
 #include "sys/files.h"
@@ -21,6 +21,9 @@ enum {
     ASIDE_NAME_SIZE = 64,
     ASIDE_NOTE_MAX = 4096,
 };
+
+/* In the text of a note: all records are there. */
+#define ASIDE_NOTHING_LOST "nothing is lost"
 
 static const char *const aside_tables[DISKWHEEL_TABLES] = {"timers", "moved", "names"};
 
@@ -46,8 +49,8 @@ static bool diskwheel_aside_has_room(struct diskwheel_aside *aside, const char *
     return aside->files + 2 <= ASIDE_FILES_MAX && aside->bytes + size <= ASIDE_BYTES_MAX;
 }
 
-/* Writes the bytes and then the note. Does nothing if there is such a note, or no room. */
-static void diskwheel_aside_put(struct diskwheel_store *store, const char *name, const char *note,
+/* Writes the bytes and then the note. Returns false if there is such a note, or no room. */
+static bool diskwheel_aside_put(struct diskwheel_store *store, const char *name, const char *note,
                                 struct bytes bytes)
 {
     char folder[PATH_MAX], path[PATH_MAX], path_of_bytes[PATH_MAX];
@@ -56,17 +59,20 @@ static void diskwheel_aside_put(struct diskwheel_store *store, const char *name,
         (size_t)snprintf(path_of_bytes, sizeof(path_of_bytes),
                          "%s/" FOLDER_DAMAGED_NAME "/%s" ASIDE_END, store->folder,
                          name) >= sizeof(path_of_bytes))
-        return;
+        return false;
     snprintf(folder, sizeof(folder), "%s/" FOLDER_DAMAGED_NAME, store->folder);
     snprintf(path, sizeof(path), "%s/" FOLDER_DAMAGED_NAME "/%s", store->folder, name);
     pthread_mutex_lock(&store->quarantine.lock);
-    if (!files_exists(path) &&
+    const bool is_put =
+        !files_exists(path) &&
         diskwheel_aside_has_room(&store->quarantine, folder, bytes.size + strlen(note)) &&
-        !files_write(path_of_bytes, bytes, NULL) && !files_write(path, bytes_of(note), NULL)) {
+        !files_write(path_of_bytes, bytes, NULL) && !files_write(path, bytes_of(note), NULL);
+    if (is_put) {
         store->quarantine.files += 2;
         store->quarantine.bytes += bytes.size + strlen(note);
     }
     pthread_mutex_unlock(&store->quarantine.lock);
+    return is_put;
 }
 
 void diskwheel_aside_record(struct diskwheel_store *store, enum diskwheel_table table,
@@ -95,12 +101,22 @@ static void diskwheel_aside_block(struct diskwheel_store *store, struct diskwhee
 
     diskwheel_run_name(run->number, run_name);
     snprintf(name, sizeof(name), "%s-at-%" PRIu64, run_name, block->offset);
-    snprintf(note, sizeof(note),
-             "about %" PRIu32 " records of the table \"%s\" were set aside: %s, byte %" PRIu64
-             ", %" PRIu32 " bytes\n",
-             end - block->ordinal, aside_tables[table], run_name, block->offset, block->size);
-    if (bytes && !run->disk->read(run->disk, run->file, block->offset, bytes, block->size, &got))
-        diskwheel_aside_put(store, name, note, (struct bytes){bytes, got});
+    if (diskwheel_run_damage(run, table, at) & DISKWHEEL_DAMAGE_LOST)
+        snprintf(note, sizeof(note),
+                 "about %" PRIu32 " records of the table \"%s\" were set aside: %s, byte %" PRIu64
+                 ", %" PRIu32 " bytes\n",
+                 end - block->ordinal, aside_tables[table], run_name, block->offset, block->size);
+    else
+        snprintf(note, sizeof(note),
+                 "%s was damaged at byte %" PRIu64 ", and " ASIDE_NOTHING_LOST
+                 ": a flipped bit of %" PRIu32 " bytes was turned back\n",
+                 run_name, block->offset, block->size);
+    if (bytes && !run->disk->read(run->disk, run->file, block->offset, bytes, block->size, &got) &&
+        diskwheel_aside_put(store, name, note, (struct bytes){bytes, got})) {
+        pthread_mutex_lock(&store->lock);
+        snprintf(store->found, sizeof(store->found), "%.*s", (int)strcspn(note, "\n"), note);
+        pthread_mutex_unlock(&store->lock);
+    }
     free(bytes);
 }
 
@@ -112,7 +128,7 @@ static void diskwheel_aside_run(struct diskwheel_store *store, struct diskwheel_
         return;
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++)
         for (uint32_t i = 0; i < run->tables[table].block_count; i++)
-            if (atomic_load(&run->tables[table].damaged[i / 64]) >> i % 64 & 1)
+            if (diskwheel_run_damage(run, table, i))
                 diskwheel_aside_block(store, run, table, i);
     atomic_store(&run->aside_blocks, damaged);
 }
@@ -145,12 +161,15 @@ static bool diskwheel_aside_parse(const char *name, uint64_t *ret_run, uint64_t 
            number_parse((struct bytes){name + begin, size - begin}, 10, ret_offset);
 }
 
-static void diskwheel_aside_note_block(struct diskwheel_run *run, uint64_t offset)
+static void diskwheel_aside_note_block(struct diskwheel_run *run, uint64_t offset, const char *note)
 {
+    const bool is_turned = strstr(note, ASIDE_NOTHING_LOST);
+
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++)
         for (uint32_t i = 0; i < run->tables[table].block_count; i++)
             if (run->tables[table].blocks[i].offset == offset)
-                diskwheel_run_note_damage(run, table, i);
+                is_turned ? diskwheel_run_note_turned(run, table, i)
+                          : diskwheel_run_note_damage(run, table, i);
 }
 
 static bool diskwheel_aside_load_note(void *context, const struct files_entry *entry)
@@ -163,15 +182,15 @@ static bool diskwheel_aside_load_note(void *context, const struct files_entry *e
 
     if (!diskwheel_aside_parse(entry->name, &number, &offset))
         return true;
-    for (size_t i = 0; i < store->view->count; i++)
-        if (store->view->runs[i]->number == number)
-            diskwheel_aside_note_block(store->view->runs[i], offset);
     snprintf(path, sizeof(path), "%s/%s", notes->folder, entry->name);
     buffer_init(&text);
     if (!files_read_regular(path, ASIDE_NOTE_MAX, &text, NULL))
         snprintf(store->found, sizeof(store->found), "%.*s", (int)text.size, text.data);
     store->found[strcspn(store->found, "\n")] = '\0';
     buffer_deinit(&text);
+    for (size_t i = 0; i < store->view->count; i++)
+        if (store->view->runs[i]->number == number)
+            diskwheel_aside_note_block(store->view->runs[i], offset, store->found);
     return true;
 }
 
@@ -183,8 +202,8 @@ static void diskwheel_aside_note_mended(struct diskwheel_store *store)
         if (store->view->runs[i]->is_mended) {
             diskwheel_run_name(store->view->runs[i]->number, name);
             snprintf(store->found, sizeof(store->found),
-                     "%s was damaged behind its records, and nothing is lost: its index was made "
-                     "anew",
+                     "%s was damaged behind its records, and " ASIDE_NOTHING_LOST
+                     ": its index was made anew",
                      name);
         }
 }

@@ -1,6 +1,7 @@
 /* Goal: what is damaged is kept for the operator as it was, within a bound, and counted also after
- * the next start; the rest is served. Method: bits of a run's file and of records in memory are
- * flipped, and the files of the folder `damaged` are compared with what was there. */
+ * the next start; the rest is served, and all of it if one bit is flipped. Method: bits of a run's
+ * file and of records in memory are flipped, and the files of the folder `damaged` are compared
+ * with what was there. */
 #include "store/storage_testing.h"
 #include "store/wheel/diskwheel_store.h"
 
@@ -57,15 +58,16 @@ static uint64_t aside_count(struct aside_fixture *fixture)
     return count;
 }
 
-/* Flips a bit of a file. Returns the bytes of the range as they are then; the caller frees them. */
-static char *aside_flip(const char *path, uint64_t at, size_t size, size_t flipped)
+/* Flips bits of a file's byte. Returns the bytes of the range as they are then; the caller frees
+ * them. */
+static char *aside_flip(const char *path, uint64_t at, size_t size, size_t flipped, int bits)
 {
     const int file = open(path, O_RDWR | O_CLOEXEC);
     char *bytes = malloc(size);
 
     assert_true(file >= 0 && bytes);
     assert_int_equal(pread(file, bytes, size, (off_t)at), size);
-    bytes[flipped] ^= 8;
+    bytes[flipped] ^= (char)bits;
     assert_int_equal(pwrite(file, bytes, size, (off_t)at), size);
     close(file);
     return bytes;
@@ -96,7 +98,7 @@ static void test_a_block_is_set_aside(void **state)
     assert_true(timers->block_count > 2);
     const struct diskwheel_run_block block = timers->blocks[1];
     const uint64_t lost = timers->blocks[2].ordinal - block.ordinal;
-    char *was = aside_flip(run->path, block.offset, block.size, block.size / 2);
+    char *was = aside_flip(run->path, block.offset, block.size, block.size / 2, 24);
     diskwheel_run_name(run->number, bytes_name);
     snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, bytes_name, block.offset);
     snprintf(bytes_name, sizeof(bytes_name), "%s.bytes", name);
@@ -124,6 +126,108 @@ static void test_a_block_is_set_aside(void **state)
     aside_write(fixture, ASIDE_TIMERS + 1, ASIDE_TIMERS + 10); /* it goes on */
     assert_int_equal(aside_count(fixture), ASIDE_TIMERS + 9 - lost);
     free(was);
+}
+
+/* A run of ASIDE_TIMERS timers, at rest. Returns its second block. */
+static struct diskwheel_run_block aside_write_run(struct aside_fixture *fixture, char ret_path[400])
+{
+    aside_write(fixture, 1, ASIDE_TIMERS + 1);
+    assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
+    diskwheel_storage_rest(fixture->storage);
+    const struct diskwheel_run *run = diskwheel_store_of(fixture->storage)->view->runs[0];
+    assert_true(run->tables[DISKWHEEL_TIMERS].block_count > 2);
+    snprintf(ret_path, 400, "%s", run->path);
+    return run->tables[DISKWHEEL_TIMERS].blocks[1];
+}
+
+static void aside_assert_damage(struct aside_fixture *fixture, uint64_t blocks, uint64_t records)
+{
+    struct storage_stats stats;
+
+    storage_stats(fixture->storage, &stats);
+    assert_int_equal(stats.corrupt_blocks, blocks);
+    assert_int_equal(stats.corrupt_records, records);
+}
+
+/* A block with a flipped bit is read, counted and kept, and its run is replaced. */
+static void test_a_flipped_bit_is_turned_back(void **state)
+{
+    struct aside_fixture *fixture = *state;
+    struct storage_stats stats;
+    char path[400], name[100], bytes_name[120];
+
+    const struct diskwheel_run_block block = aside_write_run(fixture, path);
+    char *was = aside_flip(path, block.offset, block.size, block.size / 2, 8);
+    snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, strrchr(path, '/') + 1, block.offset);
+    snprintf(bytes_name, sizeof(bytes_name), "%s.bytes", name);
+    aside_assert_damage(fixture, 0, 0);
+    for (int i = 0; i < 2; i++) { /* the second start knows before a read */
+        if (!i)
+            assert_int_equal(aside_count(fixture), ASIDE_TIMERS);
+        aside_assert_damage(fixture, 1, 0);
+        storage_tend(fixture->storage);
+        storage_stats(fixture->storage, &stats);
+        assert_non_null(strstr(stats.found, "and nothing is lost: a flipped bit"));
+        struct buffer kept = aside_read(fixture, bytes_name);
+        assert_int_equal(kept.size, block.size);
+        assert_memory_equal(kept.data, was, block.size);
+        buffer_deinit(&kept);
+        kept = aside_read(fixture, name);
+        buffer_append(&kept, "", 1);
+        assert_non_null(strstr(kept.data, "nothing is lost"));
+        buffer_deinit(&kept);
+        storage_close(fixture->storage);
+        fixture->storage = testing_open(&fixture->options);
+    }
+    assert_true(files_exists(path));
+    aside_write(fixture, ASIDE_TIMERS + 1, ASIDE_TIMERS + 10);
+    assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
+    diskwheel_storage_rest(fixture->storage);
+    assert_false(files_exists(path));
+    assert_int_equal(aside_count(fixture), ASIDE_TIMERS + 9);
+    aside_assert_damage(fixture, 1, 0);
+    free(was);
+}
+
+/* A flipped bit that only rewriting reads is kept, too, before the file goes. */
+static void test_a_flipped_bit_of_a_run_that_goes(void **state)
+{
+    struct aside_fixture *fixture = *state;
+    struct storage_stats stats;
+    char path[400];
+
+    const struct diskwheel_run_block block = aside_write_run(fixture, path);
+    free(aside_flip(path, block.offset, block.size, block.size / 2, 8));
+    const struct diskwheel_run *run = diskwheel_store_of(fixture->storage)->view->runs[0];
+    ((struct diskwheel_run *)(uintptr_t)run)->stale_at = 1; /* as if it were to be rewritten */
+    aside_write(fixture, ASIDE_TIMERS + 1, ASIDE_TIMERS + 10);
+    assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
+    diskwheel_storage_rest(fixture->storage);
+    assert_false(files_exists(path));
+    aside_assert_damage(fixture, 1, 0);
+    storage_stats(fixture->storage, &stats);
+    assert_non_null(strstr(stats.found, "and nothing is lost: a flipped bit"));
+    assert_int_equal(aside_count(fixture), ASIDE_TIMERS + 9);
+}
+
+/* A second bit of the block flips after the first one was counted: then its records are lost. */
+static void test_more_bits_flip_later(void **state)
+{
+    struct aside_fixture *fixture = *state;
+    char path[400];
+
+    const struct diskwheel_run_block block = aside_write_run(fixture, path);
+    const struct diskwheel_run_table *timers =
+        &diskwheel_store_of(fixture->storage)->view->runs[0]->tables[DISKWHEEL_TIMERS];
+    const uint64_t lost = timers->blocks[2].ordinal - block.ordinal;
+    free(aside_flip(path, block.offset, block.size, block.size / 2, 8));
+    assert_int_equal(aside_count(fixture), ASIDE_TIMERS);
+    aside_assert_damage(fixture, 1, 0);
+    free(aside_flip(path, block.offset, block.size, block.size / 3, 8));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(aside_count(fixture), ASIDE_TIMERS - lost);
+        aside_assert_damage(fixture, 1, lost);
+    }
 }
 
 /* Flips a bit of a row that is in memory. */
@@ -199,6 +303,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_block_is_set_aside),
+        TEST(test_a_flipped_bit_is_turned_back),
+        TEST(test_a_flipped_bit_of_a_run_that_goes),
+        TEST(test_more_bits_flip_later),
         TEST(test_a_record_is_set_aside),
         TEST(test_what_is_set_aside_is_bounded),
     };

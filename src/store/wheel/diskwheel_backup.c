@@ -1,8 +1,9 @@
 /* diskwheel_backup.c - copies the store while it runs.
  *
  * Runs never change, so the copy shares their files by links, or has copies of them on another
- * disk. Its state is that of the last flush, which began after the call: between the freeze of a
- * flush and its end the marks and cuts are not those of one moment. */
+ * disk, each with its damage: a flipped bit in one is turned back when the copy is read, and is a
+ * finding of --check. The state of the copy is that of the last flush, which began after the call:
+ * between the freeze of a flush and its end the marks and cuts are not those of one moment. */
 #include "store/wheel/diskwheel_store.h"
 #include "sys/files.h"
 

@@ -73,9 +73,9 @@ size_t diskwheel_block_end(struct diskwheel_block_builder *builder, enum diskwhe
     return to->size - begin;
 }
 
-enum error_code diskwheel_block_open(struct bytes stored, enum diskwheel_table table,
-                                     struct diskwheel_block_place place, struct buffer *raw,
-                                     struct diskwheel_block *ret_block)
+static enum error_code diskwheel_block_read(struct bytes stored, enum diskwheel_table table,
+                                            struct diskwheel_block_place place, struct buffer *raw,
+                                            struct diskwheel_block *ret_block)
 {
     if (stored.size < DISKWHEEL_BLOCK_HEAD)
         return ERROR_CORRUPT;
@@ -105,6 +105,23 @@ enum error_code diskwheel_block_open(struct bytes stored, enum diskwheel_table t
     return ERROR_NONE;
 }
 
+bool diskwheel_block_is_record(enum diskwheel_table table, struct record_key key,
+                               struct bytes value)
+{
+    struct record_pointer pointer;
+    struct record_name name;
+    struct timer view;
+
+    switch (table) {
+    case DISKWHEEL_TIMERS:
+        return record_row_decode(key, value, &view, NULL) == ERROR_NONE;
+    case DISKWHEEL_MOVED:
+        return record_pointer_decode(key, value, &pointer, NULL) == ERROR_NONE;
+    default:
+        return record_name_decode(key, value, &name, NULL) == ERROR_NONE;
+    }
+}
+
 enum error_code diskwheel_block_next(struct diskwheel_block *block, struct record_key *ret_key,
                                      struct bytes *ret_value)
 {
@@ -128,5 +145,63 @@ enum error_code diskwheel_block_next(struct diskwheel_block *block, struct recor
     block->key = *ret_key = key;
     block->is_begun = true;
     block->left--;
+    return ERROR_NONE;
+}
+
+/* ---- flipped bits ---- */
+
+/* Turns the bit back whose flip explains the checksum. Returns false if there is none. */
+static bool diskwheel_block_turn_back(char *stored, size_t size, struct diskwheel_block_place place)
+{
+    const struct bytes body = {stored + DISKWHEEL_BLOCK_HEAD, size - DISKWHEEL_BLOCK_HEAD};
+    const size_t summed = BLOCK_SUM_AT + body.size;
+    const uint32_t difference =
+        (uint32_t)get_le(stored + BLOCK_SUM_AT, 4) ^ diskwheel_block_sum(place, stored, body);
+    const size_t bit = difference ? checksum_find_flip(difference, summed) : SIZE_MAX;
+    size_t at = bit / 8;
+
+    if (bit == SIZE_MAX)
+        return false;
+    if (at >= summed) /* the sum is stored between the head and the body */
+        at -= body.size;
+    else if (at >= BLOCK_SUM_AT)
+        at += DISKWHEEL_BLOCK_HEAD - BLOCK_SUM_AT;
+    stored[at] ^= (char)(1 << bit % 8);
+    return true;
+}
+
+/* An error of many bits can look like a flip of one other bit, for one block of 100,000. Then the
+ * records' own checksums do not fit. */
+static bool diskwheel_block_is_whole(struct diskwheel_block block, enum diskwheel_table table)
+{
+    struct record_key key;
+    struct bytes value;
+    enum error_code code;
+
+    while (!(code = diskwheel_block_next(&block, &key, &value)))
+        if (!diskwheel_block_is_record(table, key, value))
+            return false;
+    return code == ERROR_NOT_FOUND;
+}
+
+enum error_code diskwheel_block_open(char *stored, size_t size, enum diskwheel_table table,
+                                     struct diskwheel_block_place place, struct buffer *raw,
+                                     struct diskwheel_block *ret_block)
+{
+    const struct bytes bytes = {stored, size};
+    struct diskwheel_block block;
+    enum error_code code = diskwheel_block_read(bytes, table, place, raw, &block);
+    const bool is_turned = code == ERROR_CORRUPT && size >= DISKWHEEL_BLOCK_HEAD &&
+                           diskwheel_block_turn_back(stored, size, place);
+
+    if (is_turned) {
+        code = diskwheel_block_read(bytes, table, place, raw, &block);
+        if (!code && !diskwheel_block_is_whole(block, table))
+            code = ERROR_CORRUPT;
+    }
+    if (code)
+        return code;
+    block.is_turned = is_turned;
+    *ret_block = block;
     return ERROR_NONE;
 }

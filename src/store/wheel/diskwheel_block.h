@@ -64,12 +64,19 @@ struct diskwheel_block {
     struct record_key key; /* of the last record */
     unsigned left;         /* records that follow */
     bool is_begun;
+    bool is_turned; /* a flipped bit was turned back */
 };
 
-/* Checks a stored block, and puts its records into `raw`, to which the walk refers. */
-enum error_code diskwheel_block_open(struct bytes stored, enum diskwheel_table table,
+/* Checks a stored block, and puts its records into `raw`, to which the walk refers. If the checksum
+ * is wrong, and one flipped bit explains it, the bit is turned back in `stored`; then the records
+ * must be right by their own checksums, too. What is on the disk stays as it is. */
+enum error_code diskwheel_block_open(char *stored, size_t size, enum diskwheel_table table,
                                      struct diskwheel_block_place place, struct buffer *raw,
                                      struct diskwheel_block *ret_block);
+
+/* True if the value is right by its own checksum and form. */
+bool diskwheel_block_is_record(enum diskwheel_table table, struct record_key key,
+                               struct bytes value);
 
 /* Returns ERROR_NOT_FOUND at the end. */
 enum error_code diskwheel_block_next(struct diskwheel_block *block, struct record_key *ret_key,

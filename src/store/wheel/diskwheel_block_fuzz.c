@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const enum diskwheel_table table = (enum diskwheel_table)(data[0] >> 1 & 3);
     if (table < DISKWHEEL_TABLES &&
-        !diskwheel_block_open((struct bytes){copy, size - 1}, table, place, &raw, &block)) {
+        !diskwheel_block_open(copy, size - 1, table, place, &raw, &block)) {
         enum error_code code;
 
         while (!(code = diskwheel_block_next(&block, &key, &value)))

@@ -164,6 +164,7 @@ struct diskwheel_check_block {
     struct diskwheel_run *run;
     enum diskwheel_table table;
     uint32_t at, records;
+    bool is_turned; /* a flipped bit of it was turned back */
     uint32_t *rows; /* [partition_count]: rows of the run in each partition */
     struct buffer stored, raw;
 };
@@ -211,6 +212,7 @@ static const char *diskwheel_check_read(struct diskwheel_checker *checker,
     enum error_code code;
     size_t got = 0;
 
+    block->is_turned = false;
     buffer_clear(&block->stored);
     char *stored = buffer_reserve(&block->stored, at->size);
     if (!stored) {
@@ -222,11 +224,12 @@ static const char *diskwheel_check_read(struct diskwheel_checker *checker,
         return "it cannot be read";
     if (got != at->size)
         return "the file ends within it";
-    code = diskwheel_block_open((struct bytes){stored, got}, block->table,
+    code = diskwheel_block_open(stored, got, block->table,
                                 (struct diskwheel_block_place){run->id, at->offset}, &block->raw,
                                 &records);
     if (code)
         return "its checksum or its head is wrong";
+    block->is_turned = records.is_turned;
     if (records.left != block->records)
         return "its number of records is not the one of the index";
     for (bool is_first = true; !(code = diskwheel_block_next(&records, &key, &value));
@@ -294,6 +297,13 @@ static void diskwheel_check_run(struct diskwheel_checker *checker, struct diskwh
 
             block.records = end - table->blocks[block.at].ordinal;
             const char *const wrong = diskwheel_check_read(checker, &block);
+            if (!wrong && block.is_turned)
+                storage_checker_find(&checker->checker,
+                                     "%s: byte %" PRIu64 ": a bit of the block of %" PRIu32
+                                     " bytes is flipped; each read turns it back, and nothing is "
+                                     "lost",
+                                     diskwheel_check_name(run), table->blocks[block.at].offset,
+                                     table->blocks[block.at].size);
             if (!wrong)
                 continue;
             is_whole = false;
@@ -324,7 +334,7 @@ static void diskwheel_check_all(struct diskwheel_checker *checker)
     const struct diskwheel_store *store = checker->store;
     const struct diskwheel_key *aside = (const void *)store->aside.data;
 
-    if (store->corrupt_blocks)
+    if (store->corrupt_blocks && store->corrupt_records) /* else all of their records were read */
         storage_checker_find(&checker->checker,
                              FOLDER_STATE_NAME
                              ": %" PRIu64 " damaged blocks were in runs that are gone; with "

@@ -98,14 +98,15 @@ static uint64_t diskwheel_choose_end(const struct diskwheel_choice *choice,
 }
 
 /* True if much of the run is over, or all of it probably is. A run of an earlier start that has no
- * rows is copied, once. One whose index was made anew gets a file that is whole. */
+ * rows is copied, once. One whose index was made anew, or that has a flipped bit, gets a file that
+ * is whole. */
 static bool diskwheel_choose_is_sparse(const struct diskwheel_choice *choice,
                                        const struct diskwheel_run *run)
 {
     const uint64_t stale_at = run->stale_at ? run->stale_at : diskwheel_choose_end(choice, run);
     uint64_t records = 0;
 
-    if (choice->now.ms > stale_at || run->is_mended)
+    if (choice->now.ms > stale_at || run->is_mended || atomic_load(&run->damaged_blocks))
         return true;
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++)
         records += run->tables[i].record_count;
@@ -141,8 +142,8 @@ static int diskwheel_choose_compare_age(const void *left, const void *right)
     return a->at < b->at ? -1 : 1;
 }
 
-/* A run with damage is not rewritten: what is left of it is read where it is. Returns false if out
- * of memory. */
+/* A run that lost records is not rewritten: what is left of it is read where it is. Returns false
+ * if out of memory. */
 static bool diskwheel_choose_list(const struct diskwheel_choice *choice,
                                   const struct diskwheel_view *view, struct choose_runs *runs)
 {
@@ -152,7 +153,7 @@ static bool diskwheel_choose_list(const struct diskwheel_choice *choice,
     for (size_t i = 0; i < view->count; i++) {
         struct diskwheel_run *run = view->runs[i];
 
-        if (atomic_load(&run->damaged_blocks))
+        if (atomic_load(&run->damaged_records))
             continue;
         runs->all[runs->count++] = (struct choose_run){
             run, i,

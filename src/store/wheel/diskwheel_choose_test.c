@@ -101,8 +101,8 @@ static void test_what_is_chosen(void **state)
     choice_mark(view->runs[3], 100);
     assert_int_equal(choice_count(view), 2); /* the sparse ones go first */
     choice_mark(view->runs[3], 0);
-    view->runs[0]->damaged_blocks = 1;
-    assert_int_equal(choice_count(view), 0); /* one is damaged, fifteen are left */
+    view->runs[0]->damaged_blocks = view->runs[0]->damaged_records = 1;
+    assert_int_equal(choice_count(view), 0); /* one lost a record, fifteen are left */
     view->runs[1]->stale_at = CHOICE_NOW - 1;
     assert_int_equal(choice_count(view), 1);
     diskwheel_view_release(view);

@@ -294,6 +294,29 @@ static void test_damaged_bytes(void **state)
     damage_end(&damage);
 }
 
+/* One flipped bit of a run costs nothing. */
+static void test_flipped_bits_of_runs(void **state)
+{
+    struct damage_case damage;
+
+    (void)state;
+    damage_begin(&damage, testing_seed());
+    for (int i = 0; i < DAMAGE_ROUNDS / 2; i++) {
+        const char *name;
+
+        damage_restore(&damage);
+        do
+            name = damage_pick(&damage);
+        while (!strstr(name, "run-"));
+        struct disk_file *run = damage_file(damage.at, name);
+        const uint64_t bit = random_below(&damage.random, 8 * run->live_bytes);
+        *damage_byte(run, bit / 8) ^= (char)(1 << bit % 8);
+        damage_round(&damage);
+    }
+    assert_int_equal(damage.whole, DAMAGE_ROUNDS / 2);
+    damage_end(&damage);
+}
+
 /* Each file is missing, is that of another folder, or an older one. */
 static void test_damaged_files(void **state)
 {
@@ -328,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_bytes),
+        cmocka_unit_test(test_flipped_bits_of_runs),
         cmocka_unit_test(test_damaged_files),
     };
 

@@ -463,7 +463,7 @@ static void test_damage_outlives_its_run(void **state)
     moment_write_rows(&moment, 0, MOMENT_ROWS, MOMENT_ROWS);
     moment_flush(&moment);
     diskwheel_run_name(diskwheel_store_of(moment.storage)->view->runs[0]->number, name);
-    *disk_memory_byte(moment.memory, name, 100) ^= 1;
+    *disk_memory_byte(moment.memory, name, 100) ^= 3;
     struct storage_page page = testing_scan_all(moment.storage, 0, STORAGE_SCAN_ALL, 1000);
     assert_true(page.count > 0 && page.count < MOMENT_ROWS);
     storage_stats(moment.storage, &before);

@@ -161,23 +161,6 @@ static bool diskwheel_read_was_set_aside(struct diskwheel_store *store, enum dis
     return is_aside;
 }
 
-static bool diskwheel_read_is_damaged(enum diskwheel_table table, struct record_key key,
-                                      struct bytes value)
-{
-    struct record_pointer pointer;
-    struct record_name name;
-    struct timer view;
-
-    switch (table) {
-    case DISKWHEEL_TIMERS:
-        return record_row_decode(key, value, &view, NULL) != ERROR_NONE;
-    case DISKWHEEL_MOVED:
-        return record_pointer_decode(key, value, &pointer, NULL) != ERROR_NONE;
-    default:
-        return record_name_decode(key, value, &name, NULL) != ERROR_NONE;
-    }
-}
-
 static uint64_t diskwheel_read_marked(struct diskwheel_store *store)
 {
     pthread_mutex_lock(&store->lock);
@@ -201,7 +184,7 @@ static void diskwheel_read_set_aside(struct diskwheel_store *store, enum diskwhe
     const bool was_replaced =
         store->marked != marked ||
         (now && (now->change != DISKWHEEL_PUT ||
-                 !diskwheel_read_is_damaged(table, key, diskwheel_entry_value(now))));
+                 diskwheel_block_is_record(table, key, diskwheel_entry_value(now))));
     if (!was_replaced &&
         diskwheel_layer_put(&store->active->layer, table, key,
                             is_new ? DISKWHEEL_NONE : DISKWHEEL_GONE, is_new, (struct bytes){0})) {
@@ -640,7 +623,7 @@ static enum error_code diskwheel_read_part(struct diskwheel_store *store,
     assert(export->partition < store->partition_count && export->rows_max);
     struct storage_stats stats;
     storage_stats(&store->storage, &stats);
-    if (stats.corrupt_blocks || stats.corrupt_records)
+    if (stats.corrupt_records)
         return error_set(ret_error, ERROR_CORRUPT, "records of %s are damaged", store->folder);
     export_begin(&part, export, diskwheel_read_forgotten_before(store), to);
     const enum rowop_table table = export_table(export);

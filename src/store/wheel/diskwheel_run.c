@@ -26,7 +26,7 @@ static bool diskwheel_run_read_table(struct bytes *index, struct diskwheel_run_t
         return false;
     table->blocks = malloc((blocks + 1) * sizeof(*table->blocks));
     table->marks = calloc(records / 64 + 1, sizeof(*table->marks));
-    table->damaged = calloc(blocks / 64 + 1, sizeof(*table->damaged));
+    table->damaged = calloc(blocks / 32 + 1, sizeof(*table->damaged));
     if (!table->blocks || !table->marks || !table->damaged)
         return false;
     for (uint64_t i = 0; i < blocks; i++) {
@@ -272,7 +272,7 @@ uint64_t diskwheel_run_memory(const struct diskwheel_run *run)
         const struct diskwheel_run_table *table = &run->tables[i];
 
         bytes += table->block_count * sizeof(*table->blocks) + table->filter_bytes +
-                 table->block_count / 8 + table->record_count / 8;
+                 table->block_count / 4 + table->record_count / 8;
     }
     return bytes;
 }
@@ -307,15 +307,19 @@ static uint32_t diskwheel_run_block_end(const struct diskwheel_run_table *table,
     return block + 1 < table->block_count ? table->blocks[block + 1].ordinal : table->record_count;
 }
 
+/* Counts a block once, and its records once: a block with a flipped bit may lose them later. */
 static void diskwheel_run_count_damage(struct diskwheel_run *run, enum diskwheel_table table,
                                        uint32_t block, uint32_t records)
 {
-    const uint64_t bit = UINT64_C(1) << block % 64;
+    const unsigned shift = block % 32 * 2;
+    const uint64_t damage = records ? DISKWHEEL_DAMAGE_LOST : DISKWHEEL_DAMAGE_TURNED;
+    const uint64_t was =
+        atomic_fetch_or(&run->tables[table].damaged[block / 32], damage << shift) >> shift;
 
-    if (atomic_fetch_or(&run->tables[table].damaged[block / 64], bit) & bit)
-        return;
-    atomic_fetch_add(&run->damaged_blocks, 1);
-    atomic_fetch_add(&run->damaged_records, records);
+    if (!(was & (DISKWHEEL_DAMAGE_TURNED | DISKWHEEL_DAMAGE_LOST)))
+        atomic_fetch_add(&run->damaged_blocks, 1);
+    if (!(was & DISKWHEEL_DAMAGE_LOST))
+        atomic_fetch_add(&run->damaged_records, records);
 }
 
 void diskwheel_run_note_damage(struct diskwheel_run *run, enum diskwheel_table table,
@@ -325,6 +329,12 @@ void diskwheel_run_note_damage(struct diskwheel_run *run, enum diskwheel_table t
 
     diskwheel_run_count_damage(run, table, block,
                                diskwheel_run_block_end(of, block) - of->blocks[block].ordinal);
+}
+
+void diskwheel_run_note_turned(struct diskwheel_run *run, enum diskwheel_table table,
+                               uint32_t block)
+{
+    diskwheel_run_count_damage(run, table, block, 0);
 }
 
 const struct diskwheel_run_slice *diskwheel_run_find_slice(const struct diskwheel_run *run,
@@ -453,11 +463,13 @@ static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *curs
         diskwheel_run_note_damage(run, cursor->table, cursor->next_block - 1);
     if (code)
         return code;
-    code = diskwheel_block_open(buffer_bytes(&cursor->stored), cursor->table,
+    code = diskwheel_block_open(cursor->stored.data, cursor->stored.size, cursor->table,
                                 (struct diskwheel_block_place){run->id, block->offset},
                                 &cursor->raw, &cursor->block);
     if (!code && cursor->block.left != end - block->ordinal)
         code = ERROR_CORRUPT;
+    if (!code && cursor->block.is_turned)
+        diskwheel_run_note_turned(run, cursor->table, cursor->next_block - 1);
     if (!code)
         return ERROR_NONE;
     cursor->block = (struct diskwheel_block){0};

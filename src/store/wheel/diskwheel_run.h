@@ -79,7 +79,13 @@ struct diskwheel_run_table {
     size_t filter_bytes;
     _Atomic uint64_t *marks;       /* a bit for each record that is over */
     _Atomic uint32_t marked_count; /* number of set bits */
-    _Atomic uint64_t *damaged;     /* a bit for each block that was read and is damaged */
+    _Atomic uint64_t *damaged;     /* 2 bits for each block: of enum diskwheel_damage */
+};
+
+/* What reads found of a block. */
+enum diskwheel_damage {
+    DISKWHEEL_DAMAGE_TURNED = 1, /* a flipped bit, which each read turns back */
+    DISKWHEEL_DAMAGE_LOST = 2,   /* more: its records, or some of them, are lost */
 };
 
 /* Rows of a partition. */
@@ -164,6 +170,19 @@ void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, u
  * no effect. */
 void diskwheel_run_note_damage(struct diskwheel_run *run, enum diskwheel_table table,
                                uint32_t block);
+
+/* Counts a block of which a flipped bit was turned back. None of its records is lost, and a run
+ * without other damage is written anew soon. */
+void diskwheel_run_note_turned(struct diskwheel_run *run, enum diskwheel_table table,
+                               uint32_t block);
+
+static inline enum diskwheel_damage diskwheel_run_damage(const struct diskwheel_run *run,
+                                                         enum diskwheel_table table, uint32_t block)
+{
+    return (enum diskwheel_damage)(atomic_load(&run->tables[table].damaged[block / 32]) >>
+                                       block % 32 * 2 &
+                                   (DISKWHEEL_DAMAGE_TURNED | DISKWHEEL_DAMAGE_LOST));
+}
 
 /* True if the record may be in the run. */
 bool diskwheel_run_may_have(const struct diskwheel_run *run, enum diskwheel_table table,

@@ -80,7 +80,7 @@ static bool run_mend_next(struct run_mend *mend, uint64_t end)
     char *stored = buffer_reserve(&mend->stored, size);
     if (!stored || run->disk->read(run->disk, run->file, mend->offset, stored, size, &got) ||
         got != size ||
-        diskwheel_block_open((struct bytes){stored, size}, table,
+        diskwheel_block_open(stored, size, table,
                              (struct diskwheel_block_place){run->id, mend->offset}, &mend->raw,
                              &records))
         return false;
@@ -105,7 +105,7 @@ static bool run_mend_end(struct run_mend *mend)
         table->block_count = (uint32_t)(size / sizeof(*table->blocks));
         table->blocks = malloc(size + sizeof(*table->blocks));
         table->marks = calloc(table->record_count / 64 + 1, sizeof(*table->marks));
-        table->damaged = calloc(table->block_count / 64 + 1, sizeof(*table->damaged));
+        table->damaged = calloc(table->block_count / 32 + 1, sizeof(*table->damaged));
         is_whole = is_whole && table->blocks && table->marks && table->damaged;
         if (is_whole && size)
             memcpy(table->blocks, mend->blocks[i].data, size);

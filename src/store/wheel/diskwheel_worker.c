@@ -788,6 +788,7 @@ static bool worker_rewrite(struct diskwheel_store *store)
     pthread_mutex_unlock(&store->lock);
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES && !code; table++)
         code = worker_copy_table(&writers, table, &error);
+    diskwheel_aside_blocks(store); /* of runs whose copies replace them */
     pthread_mutex_lock(&store->lock);
     store->is_installing = true;
     pthread_cond_broadcast(&store->done);
