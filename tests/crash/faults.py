@@ -22,7 +22,7 @@ import harness
 BLOCK = 4096
 UNLIMITED = 2**64 - 1
 FIELDS = ("clock_offset_ns", "space_bytes", "writes_to_fail", "syncs_to_fail", "short_every", "cut_at",
-          "steps", "writes_failed", "syncs_failed", "shorts", "refused_full")
+          "steps", "writes_failed", "syncs_failed", "shorts", "refused_full", "reads_to_fail")
 (START, OPEN, CLOSE, WRITE, TRUNCATE, SYNC, SYNC_FAILED, RENAME, UNLINK, MKDIR, RMDIR) = range(1, 12)
 HEAD = struct.Struct("<IIQQ")
 KEEPS = ("nothing", "all", "first", "some")

@@ -28,6 +28,7 @@ struct control {
     _Atomic uint64_t syncs_failed;
     _Atomic uint64_t shorts;
     _Atomic uint64_t refused_full;
+    _Atomic uint64_t reads_to_fail; /* number of reads at a position that fail with EIO */
 };
 
 /* Never NULL: without a file it is a control that asks for nothing. */

@@ -319,6 +319,20 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off_t at)
     return pwrite(fd, data, size, at);
 }
 
+ssize_t pread(int fd, void *to, size_t size, off_t at)
+{
+    if (powerloss_has_fd(fd) && take_one(&control_get()->reads_to_fail)) {
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_pread64, fd, to, size, at);
+}
+
+ssize_t pread64(int fd, void *to, size_t size, off_t at)
+{
+    return pread(fd, to, size, at);
+}
+
 int ftruncate(int fd, off_t size)
 {
     if (!powerloss_has_fd(fd))
