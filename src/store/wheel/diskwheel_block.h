@@ -15,7 +15,8 @@
  * Value      as record.h has it
  *
  * Sizes are in bytes, numbers little-endian, checksums CRC-32C. A block that turns up at another
- * place, or from another run, is as damaged as one with a flipped bit.
+ * place, or from another run, is damaged. In one with a single flipped bit, wherever it is, a
+ * reader turns the bit back; the file stays as it is until its run is written anew.
  *
  * Errors     ERROR_CORRUPT: the bytes are not what an encoder makes.
  * Threads    No state: any.

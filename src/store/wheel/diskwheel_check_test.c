@@ -92,7 +92,8 @@ static int wheel_check_tear_down(void **state)
     return 0;
 }
 
-static enum error_code wheel_check_look(struct wheel_check *fixture, struct error *ret_error)
+static enum error_code wheel_check_look_at(struct wheel_check *fixture, const char *folder,
+                                           struct error *ret_error)
 {
     struct storage *storage;
     uint16_t partitions;
@@ -103,13 +104,18 @@ static enum error_code wheel_check_look(struct wheel_check *fixture, struct erro
     storage_check_deinit(&fixture->check);
     fixture->check = (struct storage_check){.told = wheel_check_told, .context = fixture};
     fixture->findings[0] = '\0';
-    enum error_code code = diskwheel_storage_open_to_export(fixture->folder.path, &storage,
-                                                            &partitions, &cluster, ret_error);
+    enum error_code code =
+        diskwheel_storage_open_to_export(folder, &storage, &partitions, &cluster, ret_error);
     if (code)
         return code;
     code = diskwheel_check(storage, &fixture->check, ret_error);
     storage_close(storage);
     return code;
+}
+
+static enum error_code wheel_check_look(struct wheel_check *fixture, struct error *ret_error)
+{
+    return wheel_check_look_at(fixture, fixture->folder.path, ret_error);
 }
 
 /* Checks that there are exactly `count` findings, and that one of them contains `part`. */
@@ -327,6 +333,27 @@ static void test_wheel_check_flipped_bits(void **state)
     assert_true(number > 1 && blocks > 0 && indexes > 0);
 }
 
+/* A backup has the flipped bits of the runs that it shares. They are findings there, too. */
+static void test_wheel_check_backup(void **state)
+{
+    struct wheel_check *fixture = *state;
+    struct storage_backup backup;
+    struct wheel_check_run run;
+    char folder[400];
+
+    assert_true(wheel_check_take_run(fixture, 0, &run));
+    wheel_check_put_byte(&run, 40, run.bytes.data[40] ^ 1);
+    buffer_deinit(&run.bytes);
+    fixture->storage = testing_open(&fixture->options);
+    snprintf(folder, sizeof(folder), "%s/backup", fixture->folder.path);
+    assert_int_equal(storage_backup(fixture->storage, folder, &backup, NULL), ERROR_NONE);
+    assert_int_equal(wheel_check_look_at(fixture, folder, NULL), ERROR_NONE);
+    assert_int_equal(fixture->check.findings, 1);
+    assert_non_null(strstr(fixture->findings, "is flipped; each read turns it back"));
+    assert_non_null(strstr(fixture->findings, run.name));
+    assert_true(wheel_check_is_whole(fixture));
+}
+
 /* Two flipped bits of a block cost its records. */
 static void test_wheel_check_damaged_blocks(void **state)
 {
@@ -455,6 +482,7 @@ int main(void)
         TEST(test_wheel_check_with_a_log), TEST(test_wheel_check_flipped_bits),
         TEST(test_wheel_check_cut_short),  TEST(test_wheel_check_mended),
         TEST(test_wheel_check_bad_sector), TEST(test_wheel_check_damaged_blocks),
+        TEST(test_wheel_check_backup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
