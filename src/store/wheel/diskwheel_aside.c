@@ -92,26 +92,24 @@ void diskwheel_aside_record(struct diskwheel_store *store, enum diskwheel_table 
 static void diskwheel_aside_block(struct diskwheel_store *store, struct diskwheel_run *run,
                                   enum diskwheel_table table, uint32_t at)
 {
-    const struct diskwheel_run_table *of = &run->tables[table];
-    const struct diskwheel_run_block *block = &of->blocks[at];
-    const uint32_t end = at + 1 < of->block_count ? of->blocks[at + 1].ordinal : of->record_count;
+    const struct diskwheel_index_block block = diskwheel_index_block(&run->tables[table].index, at);
     char run_name[DISKWHEEL_RUN_NAME_SIZE], name[ASIDE_NAME_SIZE], note[STORAGE_FOUND_SIZE];
-    char *bytes = malloc(block->size);
+    char *bytes = malloc(block.size);
     size_t got = 0;
 
     diskwheel_run_name(run->number, run_name);
-    snprintf(name, sizeof(name), "%s-at-%" PRIu64, run_name, block->offset);
+    snprintf(name, sizeof(name), "%s-at-%" PRIu64, run_name, block.offset);
     if (diskwheel_run_damage(run, table, at) & DISKWHEEL_DAMAGE_LOST)
         snprintf(note, sizeof(note),
                  "about %" PRIu32 " records of the table \"%s\" were set aside: %s, byte %" PRIu64
                  ", %" PRIu32 " bytes\n",
-                 end - block->ordinal, aside_tables[table], run_name, block->offset, block->size);
+                 (uint32_t)block.count, aside_tables[table], run_name, block.offset, block.size);
     else
         snprintf(note, sizeof(note),
                  "%s was damaged at byte %" PRIu64 ", and " ASIDE_NOTHING_LOST
                  ": a flipped bit of %" PRIu32 " bytes was turned back\n",
-                 run_name, block->offset, block->size);
-    if (bytes && !run->disk->read(run->disk, run->file, block->offset, bytes, block->size, &got) &&
+                 run_name, block.offset, block.size);
+    if (bytes && !run->disk->read(run->disk, run->file, block.offset, bytes, block.size, &got) &&
         diskwheel_aside_put(store, name, note, (struct bytes){bytes, got})) {
         pthread_mutex_lock(&store->lock);
         snprintf(store->found, sizeof(store->found), "%.*s", (int)strcspn(note, "\n"), note);
@@ -127,7 +125,7 @@ static void diskwheel_aside_run(struct diskwheel_store *store, struct diskwheel_
     if (atomic_load(&run->aside_blocks) == damaged)
         return;
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++)
-        for (uint32_t i = 0; i < run->tables[table].block_count; i++)
+        for (uint32_t i = 0; i < run->tables[table].index.count; i++)
             if (diskwheel_run_damage(run, table, i))
                 diskwheel_aside_block(store, run, table, i);
     atomic_store(&run->aside_blocks, damaged);
@@ -166,8 +164,8 @@ static void diskwheel_aside_note_block(struct diskwheel_run *run, uint64_t offse
     const bool is_turned = strstr(note, ASIDE_NOTHING_LOST);
 
     for (enum diskwheel_table table = 0; table < DISKWHEEL_TABLES; table++)
-        for (uint32_t i = 0; i < run->tables[table].block_count; i++)
-            if (run->tables[table].blocks[i].offset == offset)
+        for (uint32_t i = 0; i < run->tables[table].index.count; i++)
+            if (diskwheel_index_block(&run->tables[table].index, i).offset == offset)
                 is_turned ? diskwheel_run_note_turned(run, table, i)
                           : diskwheel_run_note_damage(run, table, i);
 }

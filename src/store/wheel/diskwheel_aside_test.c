@@ -95,9 +95,9 @@ static void test_a_block_is_set_aside(void **state)
     diskwheel_storage_rest(fixture->storage);
     const struct diskwheel_run *run = diskwheel_store_of(fixture->storage)->view->runs[0];
     const struct diskwheel_run_table *timers = &run->tables[DISKWHEEL_TIMERS];
-    assert_true(timers->block_count > 2);
-    const struct diskwheel_run_block block = timers->blocks[1];
-    const uint64_t lost = timers->blocks[2].ordinal - block.ordinal;
+    assert_true(timers->index.count > 2);
+    const struct diskwheel_index_block block = diskwheel_index_block(&timers->index, 1);
+    const uint64_t lost = block.count;
     char *was = aside_flip(run->path, block.offset, block.size, block.size / 2, 24);
     diskwheel_run_name(run->number, bytes_name);
     snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, bytes_name, block.offset);
@@ -129,15 +129,16 @@ static void test_a_block_is_set_aside(void **state)
 }
 
 /* A run of ASIDE_TIMERS timers, at rest. Returns its second block. */
-static struct diskwheel_run_block aside_write_run(struct aside_fixture *fixture, char ret_path[400])
+static struct diskwheel_index_block aside_write_run(struct aside_fixture *fixture,
+                                                    char ret_path[400])
 {
     aside_write(fixture, 1, ASIDE_TIMERS + 1);
     assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
     diskwheel_storage_rest(fixture->storage);
     const struct diskwheel_run *run = diskwheel_store_of(fixture->storage)->view->runs[0];
-    assert_true(run->tables[DISKWHEEL_TIMERS].block_count > 2);
+    assert_true(run->tables[DISKWHEEL_TIMERS].index.count > 2);
     snprintf(ret_path, 400, "%s", run->path);
-    return run->tables[DISKWHEEL_TIMERS].blocks[1];
+    return diskwheel_index_block(&run->tables[DISKWHEEL_TIMERS].index, 1);
 }
 
 static void aside_assert_damage(struct aside_fixture *fixture, uint64_t blocks, uint64_t records)
@@ -156,7 +157,7 @@ static void test_a_flipped_bit_is_turned_back(void **state)
     struct storage_stats stats;
     char path[400], name[100], bytes_name[120];
 
-    const struct diskwheel_run_block block = aside_write_run(fixture, path);
+    const struct diskwheel_index_block block = aside_write_run(fixture, path);
     char *was = aside_flip(path, block.offset, block.size, block.size / 2, 8);
     snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, strrchr(path, '/') + 1, block.offset);
     snprintf(bytes_name, sizeof(bytes_name), "%s.bytes", name);
@@ -196,7 +197,7 @@ static void test_a_flipped_bit_of_a_run_that_goes(void **state)
     struct storage_stats stats;
     char path[400];
 
-    const struct diskwheel_run_block block = aside_write_run(fixture, path);
+    const struct diskwheel_index_block block = aside_write_run(fixture, path);
     free(aside_flip(path, block.offset, block.size, block.size / 2, 8));
     const struct diskwheel_run *run = diskwheel_store_of(fixture->storage)->view->runs[0];
     ((struct diskwheel_run *)(uintptr_t)run)->stale_at = 1; /* as if it were to be rewritten */
@@ -216,10 +217,8 @@ static void test_more_bits_flip_later(void **state)
     struct aside_fixture *fixture = *state;
     char path[400];
 
-    const struct diskwheel_run_block block = aside_write_run(fixture, path);
-    const struct diskwheel_run_table *timers =
-        &diskwheel_store_of(fixture->storage)->view->runs[0]->tables[DISKWHEEL_TIMERS];
-    const uint64_t lost = timers->blocks[2].ordinal - block.ordinal;
+    const struct diskwheel_index_block block = aside_write_run(fixture, path);
+    const uint64_t lost = block.count;
     free(aside_flip(path, block.offset, block.size, block.size / 2, 8));
     assert_int_equal(aside_count(fixture), ASIDE_TIMERS);
     aside_assert_damage(fixture, 1, 0);

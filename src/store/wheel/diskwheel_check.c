@@ -184,11 +184,11 @@ static const char *diskwheel_check_record(struct diskwheel_check_block *block, b
     const struct diskwheel_run_table *table = &run->tables[block->table];
     const uint64_t partition = key.high >> 48;
 
-    if (is_first && !record_key_equal(table->blocks[block->at].first, key))
+    if (is_first && !record_key_equal(diskwheel_index_first(&table->index, block->at), key))
         return "its first key is not the one of the index";
     if (record_key_before(table->last, key) ||
-        (block->at + 1 < table->block_count &&
-         !record_key_before(key, table->blocks[block->at + 1].first)))
+        (block->at + 1 < table->index.count &&
+         !record_key_before(key, diskwheel_index_first(&table->index, block->at + 1))))
         return "a key belongs into another block";
     if (block->table == DISKWHEEL_TIMERS) {
         const struct diskwheel_run_slice *slice = diskwheel_run_find_slice(run, partition);
@@ -205,7 +205,8 @@ static const char *diskwheel_check_read(struct diskwheel_checker *checker,
                                         struct diskwheel_check_block *block)
 {
     const struct diskwheel_run *run = block->run;
-    const struct diskwheel_run_block *at = &run->tables[block->table].blocks[block->at];
+    const struct diskwheel_index_block at =
+        diskwheel_index_block(&run->tables[block->table].index, block->at);
     struct diskwheel_block records;
     struct record_key key;
     struct bytes value;
@@ -214,18 +215,18 @@ static const char *diskwheel_check_read(struct diskwheel_checker *checker,
 
     block->is_turned = false;
     buffer_clear(&block->stored);
-    char *stored = buffer_reserve(&block->stored, at->size);
+    char *stored = buffer_reserve(&block->stored, at.size);
     if (!stored) {
         checker->code = error_set(&checker->error, ERROR_NO_MEMORY, "check");
         return NULL;
     }
-    const int failed = run->disk->read(run->disk, run->file, at->offset, stored, at->size, &got);
+    const int failed = run->disk->read(run->disk, run->file, at.offset, stored, at.size, &got);
     if (failed)
         return "it cannot be read";
-    if (got != at->size)
+    if (got != at.size)
         return "the file ends within it";
     code = diskwheel_block_open(stored, got, block->table,
-                                (struct diskwheel_block_place){run->id, at->offset}, &block->raw,
+                                (struct diskwheel_block_place){run->id, at.offset}, &block->raw,
                                 &records);
     if (code)
         return "its checksum or its head is wrong";
@@ -247,9 +248,9 @@ static void diskwheel_check_count_damage(struct diskwheel_checker *checker,
                                          const struct diskwheel_check_block *block)
 {
     const struct diskwheel_run_table *table = &block->run->tables[block->table];
-    const uint64_t first = table->blocks[block->at].first.high >> 48;
-    const uint64_t last = block->at + 1 < table->block_count
-                              ? table->blocks[block->at + 1].first.high >> 48
+    const uint64_t first = diskwheel_index_first(&table->index, block->at).high >> 48;
+    const uint64_t last = block->at + 1 < table->index.count
+                              ? diskwheel_index_first(&table->index, block->at + 1).high >> 48
                               : table->last.high >> 48;
 
     checker->checker.check->blocks_unread++;
@@ -264,11 +265,14 @@ static uint64_t diskwheel_check_end(const struct diskwheel_run *run)
     uint64_t end = 0;
 
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
-        const struct diskwheel_run_table *table = &run->tables[i];
+        const struct diskwheel_index *index = &run->tables[i].index;
 
-        if (table->block_count)
-            end = table->blocks[table->block_count - 1].offset +
-                  table->blocks[table->block_count - 1].size;
+        if (index->count) {
+            const struct diskwheel_index_block last =
+                diskwheel_index_block(index, index->count - 1);
+
+            end = last.offset + last.size;
+        }
     }
     return end;
 }
@@ -288,30 +292,26 @@ static void diskwheel_check_run(struct diskwheel_checker *checker, struct diskwh
     if (!block.rows)
         checker->code = error_set(&checker->error, ERROR_NO_MEMORY, "check");
     for (; block.table < DISKWHEEL_TABLES && !checker->code; block.table++) {
-        const struct diskwheel_run_table *table = &run->tables[block.table];
+        const struct diskwheel_index *index = &run->tables[block.table].index;
 
-        for (block.at = 0; block.at < table->block_count && !checker->code; block.at++) {
-            const uint32_t end = block.at + 1 < table->block_count
-                                     ? table->blocks[block.at + 1].ordinal
-                                     : table->record_count;
+        for (block.at = 0; block.at < index->count && !checker->code; block.at++) {
+            const struct diskwheel_index_block at = diskwheel_index_block(index, block.at);
 
-            block.records = end - table->blocks[block.at].ordinal;
+            block.records = at.count;
             const char *const wrong = diskwheel_check_read(checker, &block);
             if (!wrong && block.is_turned)
                 storage_checker_find(&checker->checker,
                                      "%s: byte %" PRIu64 ": a bit of the block of %" PRIu32
                                      " bytes is flipped; each read turns it back, and nothing is "
                                      "lost",
-                                     diskwheel_check_name(run), table->blocks[block.at].offset,
-                                     table->blocks[block.at].size);
+                                     diskwheel_check_name(run), at.offset, at.size);
             if (!wrong)
                 continue;
             is_whole = false;
-            storage_checker_find(&checker->checker,
-                                 "%s: byte %" PRIu64 ": the block of %" PRIu32
-                                 " records of the table \"%s\": %s",
-                                 diskwheel_check_name(run), table->blocks[block.at].offset,
-                                 block.records, names[block.table], wrong);
+            storage_checker_find(
+                &checker->checker,
+                "%s: byte %" PRIu64 ": the block of %" PRIu32 " records of the table \"%s\": %s",
+                diskwheel_check_name(run), at.offset, block.records, names[block.table], wrong);
             diskwheel_check_count_damage(checker, &block);
         }
     }

@@ -275,7 +275,7 @@ static void test_golden_folder_is_read(void **state)
     assert_true(atomic_load(&run->tables[DISKWHEEL_TIMERS].marked_count) > 0);
     assert_true(atomic_load(&run->cuts[1]) == GOLDEN_AT + 21000);
     assert_true(atomic_load(&run->cuts[2]) == DISKWHEEL_CUT_ALL);
-    assert_true(run->tables[DISKWHEEL_TIMERS].block_count > 2);
+    assert_true(run->tables[DISKWHEEL_TIMERS].index.count > 2);
     assert_true(run->tables[DISKWHEEL_MOVED].record_count == 0);
     assert_true(run->tables[DISKWHEEL_NAMES].record_count > 0);
     storage_close(storage);

@@ -88,7 +88,7 @@ static bool diskwheel_read_overlaps(const struct diskwheel_run *run, enum diskwh
 {
     const struct diskwheel_run_table *of = &run->tables[table];
 
-    return of->block_count && record_key_before(of->blocks[0].first, to) &&
+    return of->index.count && record_key_before(diskwheel_index_first(&of->index, 0), to) &&
            !record_key_before(of->last, from);
 }
 

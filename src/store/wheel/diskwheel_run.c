@@ -18,32 +18,35 @@ enum { RUN_DENSE = 8 }; /* at least one serial of so many is in a dense run */
 static bool diskwheel_run_read_table(struct bytes *index, struct diskwheel_run_table *table,
                                      uint64_t *offset, uint64_t index_at)
 {
-    struct diskwheel_run_block block = {.offset = *offset};
-    uint64_t blocks, records, high, low, size, count, ordinal = 0;
+    struct diskwheel_index_block block = {.offset = *offset};
+    struct record_key first = {0, 0};
+    uint64_t blocks, records, high, size, count, ordinal = 0;
 
     if (!varint_next(index, &blocks) || !varint_next(index, &records) || blocks > index->size / 4 ||
-        records > UINT32_MAX)
+        blocks > UINT32_MAX || records > UINT32_MAX)
         return false;
-    table->blocks = malloc((blocks + 1) * sizeof(*table->blocks));
+    const bool has_index = diskwheel_index_init(&table->index, (uint32_t)blocks);
     table->marks = calloc(records / 64 + 1, sizeof(*table->marks));
     table->damaged = calloc(blocks / 32 + 1, sizeof(*table->damaged));
-    if (!table->blocks || !table->marks || !table->damaged)
+    if (!has_index || !table->marks || !table->damaged)
         return false;
     for (uint64_t i = 0; i < blocks; i++) {
-        if (!varint_next(index, &high) || !varint_next(index, &low) || !varint_next(index, &size) ||
-            !varint_next(index, &count) || !count || count > DISKWHEEL_BLOCK_RECORDS_MAX ||
-            size <= DISKWHEEL_BLOCK_HEAD || size > index_at - block.offset)
+        if (!varint_next(index, &high) || !varint_next(index, &first.low) ||
+            !varint_next(index, &size) || !varint_next(index, &count) || !count ||
+            count > DISKWHEEL_BLOCK_RECORDS_MAX || size <= DISKWHEEL_BLOCK_HEAD ||
+            size > index_at - block.offset)
             return false;
-        block.first = (struct record_key){block.first.high + high, low};
+        first.high += high;
         block.size = (uint32_t)size;
         block.ordinal = (uint32_t)ordinal;
-        table->blocks[i] = block;
+        block.count = (uint16_t)count;
+        diskwheel_index_add(&table->index, first, &block);
         block.offset += size;
         ordinal += count;
         if (ordinal > records)
             return false;
     }
-    table->block_count = (uint32_t)blocks;
+    diskwheel_index_end(&table->index);
     table->record_count = (uint32_t)records;
     *offset = block.offset;
     return varint_next(index, &table->last.high) && varint_next(index, &table->last.low) &&
@@ -131,7 +134,7 @@ static enum error_code diskwheel_run_read(const struct diskwheel_run *run, uint6
 static void diskwheel_run_free_index(struct diskwheel_run *run)
 {
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
-        free(run->tables[i].blocks);
+        diskwheel_index_deinit(&run->tables[i].index);
         free(run->tables[i].filter);
         free((void *)(uintptr_t)run->tables[i].marks);
         free((void *)(uintptr_t)run->tables[i].damaged);
@@ -150,7 +153,7 @@ static bool diskwheel_run_is_index(const struct diskwheel_run *run, struct bytes
     bool is_index = diskwheel_run_read_index(&read, index, index_at);
 
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES && is_index; i++)
-        is_index = read.tables[i].block_count == run->tables[i].block_count &&
+        is_index = read.tables[i].index.count == run->tables[i].index.count &&
                    read.tables[i].record_count == run->tables[i].record_count;
     diskwheel_run_free_index(&read);
     return is_index;
@@ -271,8 +274,8 @@ uint64_t diskwheel_run_memory(const struct diskwheel_run *run)
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
         const struct diskwheel_run_table *table = &run->tables[i];
 
-        bytes += table->block_count * sizeof(*table->blocks) + table->filter_bytes +
-                 table->block_count / 4 + table->record_count / 8;
+        bytes += diskwheel_index_memory(&table->index) + table->filter_bytes +
+                 table->index.count / 4 + table->record_count / 8;
     }
     return bytes;
 }
@@ -301,12 +304,6 @@ void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, u
         atomic_fetch_add(&of->marked_count, 1);
 }
 
-/* Returns the number of the first record behind the block. */
-static uint32_t diskwheel_run_block_end(const struct diskwheel_run_table *table, uint32_t block)
-{
-    return block + 1 < table->block_count ? table->blocks[block + 1].ordinal : table->record_count;
-}
-
 /* Counts a block once, and its records once: a block with a flipped bit may lose them later. */
 static void diskwheel_run_count_damage(struct diskwheel_run *run, enum diskwheel_table table,
                                        uint32_t block, uint32_t records)
@@ -325,10 +322,8 @@ static void diskwheel_run_count_damage(struct diskwheel_run *run, enum diskwheel
 void diskwheel_run_note_damage(struct diskwheel_run *run, enum diskwheel_table table,
                                uint32_t block)
 {
-    const struct diskwheel_run_table *of = &run->tables[table];
-
     diskwheel_run_count_damage(run, table, block,
-                               diskwheel_run_block_end(of, block) - of->blocks[block].ordinal);
+                               diskwheel_index_block(&run->tables[table].index, block).count);
 }
 
 void diskwheel_run_note_turned(struct diskwheel_run *run, enum diskwheel_table table,
@@ -382,30 +377,15 @@ bool diskwheel_run_may_have(const struct diskwheel_run *run, enum diskwheel_tabl
 
 /* ---- walking ---- */
 
-/* Returns the number of the block in which `key` is, if it is in the table. */
-static uint32_t diskwheel_run_block_of(const struct diskwheel_run_table *table,
-                                       struct record_key key)
-{
-    uint32_t low = 0, high = table->block_count;
-
-    while (low < high) { /* the first block that begins behind the key */
-        const uint32_t middle = low + (high - low) / 2;
-
-        if (record_key_before(key, table->blocks[middle].first))
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low ? low - 1 : 0;
-}
-
 uint32_t diskwheel_run_rows_before(const struct diskwheel_run_table *table, struct record_key key)
 {
-    if (!table->block_count)
+    const struct diskwheel_index *index = &table->index;
+
+    if (!index->count)
         return 0;
     return record_key_before(table->last, key)
                ? table->record_count
-               : table->blocks[diskwheel_run_block_of(table, key)].ordinal;
+               : diskwheel_index_block(index, diskwheel_index_find(index, key)).ordinal;
 }
 
 /* If the open block is the one to read, and its last record is before the key, it is read on: a
@@ -415,7 +395,7 @@ void diskwheel_cursor_seek(struct diskwheel_cursor *cursor, struct diskwheel_run
 {
     const struct diskwheel_run_table *of = &run->tables[table];
     const bool is_behind = record_key_before(of->last, from);
-    const uint32_t block = is_behind ? of->block_count : diskwheel_run_block_of(of, from);
+    const uint32_t block = is_behind ? of->index.count : diskwheel_index_find(&of->index, from);
     const bool is_open = cursor->run == run && cursor->table == table && cursor->block.is_begun &&
                          cursor->next_block == block + 1 &&
                          record_key_before(cursor->block.key, from);
@@ -439,11 +419,9 @@ bool diskwheel_cursor_bound(const struct diskwheel_cursor *cursor, struct record
             *ret_key = cursor->from;
         return true;
     }
-    if (cursor->next_block == table->block_count)
+    if (cursor->next_block == table->index.count)
         return false;
-    *ret_key = table->blocks[cursor->next_block].first;
-    if (record_key_before(*ret_key, cursor->from))
-        *ret_key = cursor->from;
+    *ret_key = diskwheel_index_first_from(&table->index, cursor->next_block, cursor->from);
     return true;
 }
 
@@ -452,21 +430,22 @@ static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *curs
 {
     struct diskwheel_run *run = cursor->run;
     const struct diskwheel_run_table *table = &run->tables[cursor->table];
-    const struct diskwheel_run_block *block = &table->blocks[cursor->next_block++];
+    const struct diskwheel_index_block block =
+        diskwheel_index_block(&table->index, cursor->next_block++);
 
     cursor->block = (struct diskwheel_block){0};
-    cursor->ordinal = block->ordinal - 1;
-    const uint32_t end = diskwheel_run_block_end(table, cursor->next_block - 1);
+    cursor->ordinal = block.ordinal - 1;
+    __builtin_prefetch((const void *)(uintptr_t)&table->marks[block.ordinal / 64]);
     enum error_code code =
-        diskwheel_run_read(run, block->offset, block->size, &cursor->stored, ret_error);
+        diskwheel_run_read(run, block.offset, block.size, &cursor->stored, ret_error);
     if (code == ERROR_CORRUPT)
         diskwheel_run_note_damage(run, cursor->table, cursor->next_block - 1);
     if (code)
         return code;
     code = diskwheel_block_open(cursor->stored.data, cursor->stored.size, cursor->table,
-                                (struct diskwheel_block_place){run->id, block->offset},
-                                &cursor->raw, &cursor->block);
-    if (!code && cursor->block.left != end - block->ordinal)
+                                (struct diskwheel_block_place){run->id, block.offset}, &cursor->raw,
+                                &cursor->block);
+    if (!code && cursor->block.left != block.count)
         code = ERROR_CORRUPT;
     if (!code && cursor->block.is_turned)
         diskwheel_run_note_turned(run, cursor->table, cursor->next_block - 1);
@@ -476,7 +455,7 @@ static enum error_code diskwheel_cursor_open_block(struct diskwheel_cursor *curs
     if (code == ERROR_CORRUPT)
         diskwheel_run_note_damage(run, cursor->table, cursor->next_block - 1);
     return error_set(ret_error, code, "the block of %s at %" PRIu64 " is damaged", run->path,
-                     block->offset);
+                     block.offset);
 }
 
 enum error_code diskwheel_cursor_next(struct diskwheel_cursor *cursor, struct record_key *ret_key,
@@ -488,7 +467,7 @@ enum error_code diskwheel_cursor_next(struct diskwheel_cursor *cursor, struct re
         enum error_code code = diskwheel_block_next(&cursor->block, ret_key, ret_value);
 
         if (code == ERROR_NOT_FOUND) {
-            if (cursor->next_block == table->block_count)
+            if (cursor->next_block == table->index.count)
                 return ERROR_NOT_FOUND;
             if ((code = diskwheel_cursor_open_block(cursor, ret_error)))
                 return code;

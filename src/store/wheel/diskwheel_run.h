@@ -32,6 +32,7 @@
 #define TICKWHEEL_STORE_WHEEL_DISKWHEEL_RUN_H
 
 #include "store/wheel/diskwheel_block.h"
+#include "store/wheel/diskwheel_index.h"
 #include "sys/disk.h"
 
 #include <stdatomic.h>
@@ -65,15 +66,9 @@ void diskwheel_writer_drop(struct diskwheel_writer *writer);
 
 /* ---- reading ---- */
 
-struct diskwheel_run_block {
-    struct record_key first;
-    uint64_t offset;
-    uint32_t size, ordinal; /* number of the first record in the table */
-};
-
 struct diskwheel_run_table {
-    struct diskwheel_run_block *blocks;
-    uint32_t block_count, record_count;
+    struct diskwheel_index index;
+    uint32_t record_count;
     struct record_key last;
     uint8_t *filter;
     size_t filter_bytes;

@@ -3,10 +3,15 @@
 
 #include <stdlib.h>
 
+struct run_mend_block {
+    struct record_key first;
+    struct diskwheel_index_block block;
+};
+
 /* What is known of the tables and partitions so far. */
 struct run_mend {
     struct diskwheel_run *run;
-    struct buffer blocks[DISKWHEEL_TABLES]; /* struct diskwheel_run_block */
+    struct buffer blocks[DISKWHEEL_TABLES]; /* struct run_mend_block */
     struct buffer slices;                   /* struct diskwheel_run_slice */
     struct buffer stored, raw;
     uint64_t offset; /* of the next block */
@@ -31,8 +36,10 @@ static struct diskwheel_run_slice *run_mend_slice(struct run_mend *mend, uint64_
 static bool run_mend_add(struct run_mend *mend, struct diskwheel_block *records, uint32_t size)
 {
     struct diskwheel_run_table *table = &mend->run->tables[mend->table];
-    struct diskwheel_run_block block = {
-        .offset = mend->offset, .size = size, .ordinal = table->record_count};
+    struct run_mend_block added = {.block = {.offset = mend->offset,
+                                             .size = size,
+                                             .ordinal = table->record_count,
+                                             .count = (uint16_t)records->left}};
     struct record_key key;
     struct bytes value;
     enum error_code code;
@@ -40,8 +47,8 @@ static bool run_mend_add(struct run_mend *mend, struct diskwheel_block *records,
     while (!(code = diskwheel_block_next(records, &key, &value))) {
         const uint64_t partition = key.high >> 48;
 
-        if (block.ordinal == table->record_count)
-            block.first = key;
+        if (added.block.ordinal == table->record_count)
+            added.first = key;
         table->last = key;
         table->record_count++;
         if (mend->table != DISKWHEEL_TIMERS)
@@ -55,7 +62,7 @@ static bool run_mend_add(struct run_mend *mend, struct diskwheel_block *records,
             slice->at_min = key.high & RECORD_AT_MAX;
         slice->at_max = key.high & RECORD_AT_MAX; /* keys rise */
     }
-    buffer_append(&mend->blocks[mend->table], &block, sizeof(block));
+    buffer_append(&mend->blocks[mend->table], &added, sizeof(added));
     return code == ERROR_NOT_FOUND;
 }
 
@@ -99,16 +106,18 @@ static bool run_mend_end(struct run_mend *mend)
 
     for (enum diskwheel_table i = 0; i < DISKWHEEL_TABLES; i++) {
         struct diskwheel_run_table *table = &run->tables[i];
-        const size_t size = mend->blocks[i].size;
+        const struct run_mend_block *blocks = (const void *)mend->blocks[i].data;
+        const uint32_t count = (uint32_t)(mend->blocks[i].size / sizeof(*blocks));
 
-        is_whole = is_whole && !buffer_failed(&mend->blocks[i]);
-        table->block_count = (uint32_t)(size / sizeof(*table->blocks));
-        table->blocks = malloc(size + sizeof(*table->blocks));
+        is_whole = diskwheel_index_init(&table->index, count) && is_whole &&
+                   !buffer_failed(&mend->blocks[i]);
         table->marks = calloc(table->record_count / 64 + 1, sizeof(*table->marks));
-        table->damaged = calloc(table->block_count / 32 + 1, sizeof(*table->damaged));
-        is_whole = is_whole && table->blocks && table->marks && table->damaged;
-        if (is_whole && size)
-            memcpy(table->blocks, mend->blocks[i].data, size);
+        table->damaged = calloc(count / 32 + 1, sizeof(*table->damaged));
+        is_whole = is_whole && table->marks && table->damaged;
+        for (uint32_t k = 0; is_whole && k < count; k++)
+            diskwheel_index_add(&table->index, blocks[k].first, &blocks[k].block);
+        if (is_whole)
+            diskwheel_index_end(&table->index);
     }
     run->slices = malloc(mend->slices.size + sizeof(*run->slices));
     if (!is_whole || !run->slices)

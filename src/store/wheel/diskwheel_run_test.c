@@ -296,16 +296,18 @@ static void test_blocks_elsewhere(void **state)
     run_write_random(other, "/e", &random);
     assert_int_equal(diskwheel_run_open(&memory->disk, "/d", RUN, PARTITIONS, &run, NULL),
                      ERROR_NONE);
-    const struct diskwheel_run_block *blocks = run->tables[DISKWHEEL_MOVED].blocks;
-    assert_true(run->tables[DISKWHEEL_MOVED].block_count > 3);
-    assert_int_equal(blocks[1].size, blocks[2].size);
-    run_copy_block(memory, blocks[1].offset, memory, blocks[2].offset, blocks[1].size);
-    run_copy_block(memory, blocks[2].offset, other, blocks[2].offset, blocks[2].size);
-    assert_int_equal(run_read_block(run, blocks[0].first), ERROR_NONE);
-    assert_int_equal(run_read_block(run, blocks[1].first), ERROR_CORRUPT);
-    assert_int_equal(run_read_block(run, blocks[2].first), ERROR_CORRUPT);
+    const struct diskwheel_index *index = &run->tables[DISKWHEEL_MOVED].index;
+    assert_true(index->count > 3);
+    const struct diskwheel_index_block second = diskwheel_index_block(index, 1);
+    const struct diskwheel_index_block third = diskwheel_index_block(index, 2);
+    assert_int_equal(second.size, third.size);
+    run_copy_block(memory, second.offset, memory, third.offset, second.size);
+    run_copy_block(memory, third.offset, other, third.offset, third.size);
+    assert_int_equal(run_read_block(run, diskwheel_index_first(index, 0)), ERROR_NONE);
+    assert_int_equal(run_read_block(run, diskwheel_index_first(index, 1)), ERROR_CORRUPT);
+    assert_int_equal(run_read_block(run, diskwheel_index_first(index, 2)), ERROR_CORRUPT);
     for (int i = 0; i < 2; i++) /* counted once */
-        assert_int_equal(run_read_block(run, blocks[2].first), ERROR_CORRUPT);
+        assert_int_equal(run_read_block(run, diskwheel_index_first(index, 2)), ERROR_CORRUPT);
     assert_int_equal(run->damaged_blocks, 2);
     diskwheel_run_mark(run, DISKWHEEL_MOVED, 0);
     diskwheel_run_mark(run, DISKWHEEL_MOVED, 0);

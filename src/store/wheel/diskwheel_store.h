@@ -20,6 +20,7 @@
  *   diskwheel_view.c      the runs at a moment, and which of them may have a record
  *   diskwheel_run.c       runs
  *   diskwheel_run_mend.c  an index is made anew
+ *   diskwheel_index.c     where a run has its blocks
  *   diskwheel_block.c     their blocks
  *   diskwheel_layer.c     changes in memory
  */

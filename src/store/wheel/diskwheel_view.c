@@ -59,7 +59,7 @@ static void diskwheel_view_count(struct diskwheel_view *view, const struct diskw
     for (size_t i = 0; i < run->slice_count; i++)
         view->starts[run->slices[i].partition]++;
     for (enum diskwheel_table table = DISKWHEEL_MOVED; table < DISKWHEEL_TABLES; table++)
-        view->starts[diskwheel_view_list_of(view, table)] += run->tables[table].block_count > 0;
+        view->starts[diskwheel_view_list_of(view, table)] += run->tables[table].index.count > 0;
 }
 
 /* `list` is where the next entry of a list goes, and moves on. */
@@ -109,7 +109,7 @@ void diskwheel_view_index(struct diskwheel_view *view)
             diskwheel_view_add(view, run->slices[k].partition, i, &run->slices[k],
                                DISKWHEEL_TIMERS);
         for (enum diskwheel_table table = DISKWHEEL_MOVED; table < DISKWHEEL_TABLES; table++)
-            if (run->tables[table].block_count)
+            if (run->tables[table].index.count)
                 diskwheel_view_add(view, diskwheel_view_list_of(view, table), i, NULL, table);
     }
     for (size_t i = lists; i > 0; i--) /* each has become its end */
