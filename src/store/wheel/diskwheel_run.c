@@ -81,11 +81,11 @@ static bool diskwheel_run_read_filter(struct bytes *index, struct diskwheel_run_
 {
     uint64_t size;
 
-    if (!varint_next(index, &size) || size > index->size)
+    if (!varint_next(index, &size) || size > index->size || size % DISKWHEEL_FILTER_LINE)
         return false;
     if (!size)
         return true;
-    table->filter = malloc(size);
+    table->filter = aligned_alloc(DISKWHEEL_FILTER_LINE, size);
     if (!table->filter)
         return false;
     memcpy(table->filter, index->data, size);

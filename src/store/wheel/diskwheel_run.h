@@ -19,10 +19,12 @@
  *            run 8; its id, which is random, 8; position of the index 8; checksum of the index 4;
  *            checksum of the 44 bytes before 4
  *
- * A filter is a Bloom filter (Bloom 1970) of 14 bits a record and 6 probes. In that of TIMERS are
- * only the rows that were not new when they were written: a new one is found by its serial, for
- * serials of new rows grow. Hash and probes are in diskwheel_run_private.h: bit b of a filter is
- * bit b % 8 of its byte b / 8. A reader may pass over filters: they only save reads.
+ * A filter is a Bloom filter (Bloom 1970) of 16 bits a record in lines of 64 bytes. The 7 probes of
+ * a record are in one line, so a look costs one miss of the processor's cache (Putze, Sanders and
+ * Singler 2007). In that of TIMERS are only the rows that were not new when they were written: a
+ * new one is found by its serial, for serials of new rows grow. Hash, line and probes are in
+ * diskwheel_run_private.h: bit b of a line is bit b % 8 of its byte b / 8. A reader may pass over
+ * filters: they only save reads.
  *
  * Errors     ERROR_CORRUPT: a block or the index is damaged; ERROR_IO; ERROR_NO_MEMORY.
  * Threads    A writer has one owner. A run is read by any; marks are set by one thread at a time

@@ -10,8 +10,9 @@
 enum {
     DISKWHEEL_RUN_VERSION = 1,
     DISKWHEEL_RUN_FOOT = 48,
-    DISKWHEEL_FILTER_BITS = 14, /* a record */
-    DISKWHEEL_FILTER_PROBES = 6,
+    DISKWHEEL_FILTER_BITS = 16, /* a record */
+    DISKWHEEL_FILTER_PROBES = 7,
+    DISKWHEEL_FILTER_LINE = 64, /* bytes; one line of the processor's cache */
 };
 
 /* Makes the tables and slices of a run without any from the blocks at its begin, up to the first
@@ -28,10 +29,18 @@ static inline uint64_t diskwheel_run_hash(enum diskwheel_table table, struct rec
     return random_mix(key.low ^ random_mix(partition + 1));
 }
 
-/* Bit of a probe in a filter of this size: double hashing (Kirsch & Mitzenmacher 2006). */
-static inline uint64_t diskwheel_run_probe(uint64_t hash, unsigned probe, size_t filter_bytes)
+/* Position of the line that has all bits of a record: so a filter costs one miss of the cache. */
+static inline size_t diskwheel_run_filter_line(uint64_t hash, size_t filter_bytes)
 {
-    return ((hash & UINT32_MAX) + probe * (hash >> 32 | 1)) % (8 * (uint64_t)filter_bytes);
+    const uint64_t lines = filter_bytes / DISKWHEEL_FILTER_LINE;
+
+    return (size_t)((hash >> 32) * lines >> 32) * DISKWHEEL_FILTER_LINE;
+}
+
+/* Number of the bit of a probe in its line. `bits` is random_mix of the hash. */
+static inline unsigned diskwheel_run_filter_bit(uint64_t bits, unsigned probe)
+{
+    return (unsigned)(bits >> 9 * probe) & (8 * DISKWHEEL_FILTER_LINE - 1);
 }
 
 /* Returns false if there is no filter. */
@@ -40,10 +49,12 @@ static inline bool diskwheel_run_filter_has(const uint8_t *filter, size_t filter
 {
     if (!filter_bytes)
         return false;
+    const uint8_t *line = filter + diskwheel_run_filter_line(hash, filter_bytes);
+    const uint64_t bits = random_mix(hash);
     for (unsigned probe = 0; probe < DISKWHEEL_FILTER_PROBES; probe++) {
-        const uint64_t bit = diskwheel_run_probe(hash, probe, filter_bytes);
+        const unsigned bit = diskwheel_run_filter_bit(bits, probe);
 
-        if (!(filter[bit / 8] >> bit % 8 & 1))
+        if (!(line[bit / 8] >> bit % 8 & 1))
             return false;
     }
     return true;

@@ -148,7 +148,7 @@ static void test_what_was_written(void **state)
         for (uint64_t i = 0; i < 1000 && fixture->counts[DISKWHEEL_MOVED] > 100; i++)
             absent += diskwheel_run_may_have(run, DISKWHEEL_MOVED,
                                              (struct record_key){2, UINT64_C(1) << 40 | i});
-        assert_true(absent < 20); /* of 1000; 14 bits a record promise 2 */
+        assert_true(absent < 20); /* of 1000; 16 bits a record promise 2 */
         assert_int_equal(run->tables[DISKWHEEL_TIMERS].marked_count > 0,
                          fixture->counts[DISKWHEEL_TIMERS] > 0);
         diskwheel_run_release(run);

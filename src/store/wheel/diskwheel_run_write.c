@@ -187,7 +187,8 @@ void diskwheel_writer_add(struct diskwheel_writer *writer, enum diskwheel_table 
 static void diskwheel_writer_put_filter(struct buffer *to, const struct buffer *hashes)
 {
     const size_t count = hashes->size / sizeof(uint64_t);
-    const size_t bytes = (count * DISKWHEEL_FILTER_BITS + 7) / 8;
+    const size_t bytes = (count * DISKWHEEL_FILTER_BITS + 8 * DISKWHEEL_FILTER_LINE - 1) /
+                         (8 * DISKWHEEL_FILTER_LINE) * DISKWHEEL_FILTER_LINE;
     const uint64_t *all = (const void *)hashes->data;
 
     varint_append(to, bytes);
@@ -195,12 +196,16 @@ static void diskwheel_writer_put_filter(struct buffer *to, const struct buffer *
     if (!filter)
         return;
     memset(filter, 0, bytes);
-    for (size_t i = 0; i < count; i++)
-        for (unsigned probe = 0; probe < DISKWHEEL_FILTER_PROBES; probe++) {
-            const uint64_t bit = diskwheel_run_probe(all[i], probe, bytes);
+    for (size_t i = 0; i < count; i++) {
+        char *line = filter + diskwheel_run_filter_line(all[i], bytes);
+        const uint64_t bits = random_mix(all[i]);
 
-            filter[bit / 8] |= (char)(1 << bit % 8);
+        for (unsigned probe = 0; probe < DISKWHEEL_FILTER_PROBES; probe++) {
+            const unsigned bit = diskwheel_run_filter_bit(bits, probe);
+
+            line[bit / 8] |= (char)(1 << bit % 8);
         }
+    }
     to->size += bytes;
 }
 

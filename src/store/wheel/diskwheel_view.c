@@ -138,7 +138,7 @@ void diskwheel_probe_begin(struct diskwheel_probe *probe, const struct diskwheel
     for (const struct diskwheel_view_entry *entry = probe->next; entry < probe->end; entry++)
         if (entry->filter_bytes)
             __builtin_prefetch(entry->filter +
-                               diskwheel_run_probe(probe->hash, 0, entry->filter_bytes) / 8);
+                               diskwheel_run_filter_line(probe->hash, entry->filter_bytes));
 }
 
 bool diskwheel_probe_next(struct diskwheel_probe *probe, size_t *ret_number)
