@@ -21,6 +21,7 @@ struct moment_case {
     struct storage_meta meta;
     uint64_t trim_to; /* row before which all end while runs are copied */
     bool is_done;     /* what happens between the calls of the disk happened */
+    uint64_t wanted;  /* number of a flush */
 };
 
 static void moment_open(struct moment_case *moment, uint64_t retain_ms)
@@ -331,6 +332,44 @@ static void test_flush_while_runs_are_copied(void **state)
     moment_end(&moment);
 }
 
+/* Asks for a flush when the first file is removed, which is done when the next one is. */
+static int moment_remove(const struct disk_calls *disk, const char *path)
+{
+    struct moment_case *moment = testing_disk_of(disk)->context;
+    struct diskwheel_store *store = diskwheel_store_of(moment->storage);
+    const bool is_first = !moment->wanted;
+
+    if (is_first)
+        moment_write_rows(moment, MOMENT_COPIED, MOMENT_COPIED + 1, 0);
+    pthread_mutex_lock(&store->lock);
+    if (is_first) {
+        store->owed_count = 0; /* nothing delays the flush */
+        moment->wanted = diskwheel_worker_ask(store);
+    }
+    moment->is_done = store->flushed >= moment->wanted;
+    pthread_mutex_unlock(&store->lock);
+    return testing_disk_remove(disk, path);
+}
+
+/* To remove the files of runs that were rewritten takes long: a flush does not wait for its end. */
+static void test_flush_while_files_are_removed(void **state)
+{
+    struct moment_case moment;
+
+    (void)state;
+    moment_begin(&moment);
+    for (uint64_t n = 0; n < MOMENT_COPIED; n += MOMENT_RUN) {
+        if (n + MOMENT_RUN == MOMENT_COPIED)
+            moment.disk.disk.remove = moment_remove;
+        moment_write_rows(&moment, n, n + MOMENT_RUN, MOMENT_COPIED);
+        moment_flush(&moment);
+    }
+    assert_true(moment.is_done);
+    moment_assert_rows(&moment, 0, MOMENT_COPIED + 1);
+    moment.disk.disk.remove = testing_disk_remove;
+    moment_end(&moment);
+}
+
 static void moment_touch_all(struct moment_case *moment, uint32_t version)
 {
     for (uint64_t n = 0; n < MOMENT_ROWS; n++) {
@@ -566,6 +605,7 @@ int main(void)
         cmocka_unit_test(test_trim_of_what_was_deleted),
         cmocka_unit_test(test_trim_while_runs_are_copied),
         cmocka_unit_test(test_flush_while_runs_are_copied),
+        cmocka_unit_test(test_flush_while_files_are_removed),
         cmocka_unit_test(test_touch_while_a_touch_is_written),
         cmocka_unit_test(test_clear_while_rows_are_written),
         cmocka_unit_test(test_state_that_fails),

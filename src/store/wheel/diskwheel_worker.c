@@ -759,6 +759,17 @@ static void worker_set_rewritten(struct diskwheel_store *store, struct diskwheel
     store->rewritten = is_copied ? inputs : NULL;
 }
 
+/* Gives back the runs that were rewritten, whose files go with them. Removing one takes a while, so
+ * a flush that is asked for meanwhile is done between two. */
+static void worker_release_inputs(struct diskwheel_store *store, struct diskwheel_view *inputs)
+{
+    while (inputs->count) {
+        diskwheel_run_release(inputs->runs[--inputs->count]);
+        worker_flush_between(store);
+    }
+    diskwheel_view_release(inputs);
+}
+
 /* Rewrites some runs. Returns false if there is nothing to do, or it failed: then the runs stay.
  * The caller holds the lock. */
 static bool worker_rewrite(struct diskwheel_store *store)
@@ -798,13 +809,13 @@ static bool worker_rewrite(struct diskwheel_store *store)
     if (!code)
         code = worker_rewrite_end(store, &writers, began, &error);
     pthread_mutex_lock(&store->lock);
-    store->is_installing = false;
     worker_set_rewritten(store, inputs, false);
     pthread_mutex_unlock(&store->lock);
     worker_drop(&writers);
     free(began);
-    diskwheel_view_release(inputs); /* which may remove files */
+    worker_release_inputs(store, inputs);
     pthread_mutex_lock(&store->lock);
+    store->is_installing = false;
     return !code;
 }
 
