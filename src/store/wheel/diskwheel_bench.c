@@ -30,6 +30,7 @@ enum {
     PART = GROUP / PARTITIONS,
     MILLION = 1000000,
     FINDS = 100000,
+    ROUNDS = 5, /* of finds; the quickest counts, as other programs disturbed it least */
     KEY_EACH = 4,
     KEY_SIZE = 12,
     PAYLOAD_BYTES = 100,
@@ -259,6 +260,31 @@ static double wheelbench_lookup(struct wheelbench *bench, size_t count)
     return wheelbench_used(RUSAGE_THREAD) - watch.used;
 }
 
+/* Returns the quickest of some rounds. */
+static double wheelbench_quickest(struct wheelbench *bench, size_t count,
+                                  double (*measure)(struct wheelbench *bench, size_t count))
+{
+    double quickest = measure(bench, count);
+
+    for (int i = 1; i < ROUNDS; i++) {
+        const double seconds = measure(bench, count);
+
+        quickest = seconds < quickest ? seconds : quickest;
+    }
+    return quickest;
+}
+
+/* Measures while all timers are in runs: those in memory cost less. */
+static void wheelbench_read(struct wheelbench *bench, size_t count, const char *what,
+                            double *ret_find, double *ret_lookup)
+{
+    storage_flush(bench->storage, NULL);
+    diskwheel_storage_rest(bench->storage);
+    wheelbench_print(bench, what);
+    *ret_find = wheelbench_quickest(bench, count, wheelbench_find);
+    *ret_lookup = wheelbench_quickest(bench, count, wheelbench_lookup);
+}
+
 static void wheelbench_fill(struct wheelbench *bench, double *ret_find, double *ret_lookup)
 {
     double slowest = 0, fastest = 0, longest = 0;
@@ -282,12 +308,8 @@ static void wheelbench_fill(struct wheelbench *bench, double *ret_find, double *
         slowest = seconds > slowest ? seconds : slowest;
         fastest = !fastest || seconds < fastest ? seconds : fastest;
         longest = 0;
-        if (done == MILLION) {
-            diskwheel_storage_rest(bench->storage);
-            wheelbench_print(bench, "1 M");
-            *ret_find = wheelbench_find(bench, done);
-            *ret_lookup = wheelbench_lookup(bench, done);
-        }
+        if (done == MILLION)
+            wheelbench_read(bench, done, "1 M", ret_find, ret_lookup);
         watch = wheelbench_start();
     }
     printf("%-32s %8.2f\n", "slowest million / fastest", slowest ? fastest / slowest : 1.0);
@@ -400,7 +422,7 @@ int main(int count, char **arguments)
 {
     static struct wheelbench bench;
     char folder[] = "/tmp/tickwheel-bench-XXXXXX";
-    double find = 0, lookup = 0;
+    double find = 0, lookup = 0, find_all, lookup_all;
 
     bench.disk = *disk_system();
     bench.disk.write = wheelbench_disk_write;
@@ -419,11 +441,10 @@ int main(int count, char **arguments)
     wheelbench_crash(&bench);
     storage_flush(bench.storage, NULL);
     diskwheel_storage_rest(bench.storage);
-    wheelbench_print(&bench, "at rest");
     wheelbench_scan(&bench);
-    find = wheelbench_find(&bench, bench.count) / find;
-    lookup = wheelbench_lookup(&bench, bench.count) / lookup;
-    printf("%-32s %8.2f, of a key %.2f\n", "find / find at 1 M", find, lookup);
+    wheelbench_read(&bench, bench.count, "at rest", &find_all, &lookup_all);
+    printf("%-32s %8.2f, of a key %.2f\n", "find / find at 1 M", find_all / find,
+           lookup_all / lookup);
     wheelbench_end(&bench);
     wheelbench_print(&bench, "ended");
     clock_move_virtual((struct wall){START_MS + DUE_MS + DAY_MS});
