@@ -32,6 +32,9 @@ struct disk_calls {
     /* Writes bytes at `at`. After a failure a part may have been written. */
     int (*write)(const struct disk_calls *disk, int file, uint64_t at, struct bytes bytes);
 
+    /* Begins to make written bytes durable, without waiting. Only sync says that they are. */
+    int (*start_sync)(const struct disk_calls *disk, int file, uint64_t at, uint64_t size);
+
     /* Makes contents and size durable. After a failure it is unknown which writes since the last
      * success are durable. */
     int (*sync)(const struct disk_calls *disk, int file);

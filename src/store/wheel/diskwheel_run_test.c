@@ -4,6 +4,8 @@
 #include "store/storage_testing.h"
 #include "store/wheel/diskwheel_run_private.h"
 
+#include <errno.h>
+
 enum { RECORDS = 3000, VALUE_MAX = 300, RUN = 7, PARTITIONS = 5, RUN_FILE_MAX = 64 * 1024 };
 
 struct run_record {
@@ -243,6 +245,60 @@ static void test_each_byte_changed(void **state)
     free(fixture);
 }
 
+enum { SYNC_BYTES = 5 << 20, SYNC_PIECE = 2 << 20 };
+
+struct run_sync_disk {
+    struct disk_calls disk; /* the system's, but for the begin of a sync */
+    uint64_t begun;         /* bytes whose sync began */
+    int fail_with;          /* an errno; 0 for none */
+};
+
+static int run_start_sync(const struct disk_calls *disk, int file, uint64_t at, uint64_t size)
+{
+    struct run_sync_disk *of = (struct run_sync_disk *)(uintptr_t)disk; /* its first field */
+    uint64_t bytes = 0;
+
+    assert_int_equal(disk_system()->size(disk_system(), file, &bytes), 0);
+    assert_int_equal(at, of->begun);
+    assert_int_equal(at + size, bytes);
+    assert_int_equal(disk_system()->start_sync(disk_system(), file, at, size), 0);
+    of->begun = bytes;
+    return of->fail_with;
+}
+
+/* While a large run is written, all but its last part is on the way to the disk. */
+static void test_sync_begins_early(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct run_sync_disk disk = {.disk = *disk_system()};
+    struct testing_folder folder;
+    char value[4096];
+
+    (void)state;
+    disk.disk.start_sync = run_start_sync;
+    testing_folder_make(&folder);
+    for (int turn = 0; turn < 2; turn++) {
+        struct diskwheel_writer *writer;
+        struct record_key key = {1, 1};
+
+        disk.begun = 0;
+        disk.fail_with = turn ? EIO : 0;
+        assert_int_equal(diskwheel_writer_open(&disk.disk, folder.path, RUN, &writer, NULL),
+                         ERROR_NONE);
+        while (diskwheel_writer_bytes(writer) < SYNC_BYTES) {
+            for (size_t i = 0; i < sizeof(value); i++)
+                value[i] = (char)random_below(&random, 256);
+            diskwheel_writer_add(writer, DISKWHEEL_TIMERS, key, true,
+                                 (struct bytes){value, sizeof(value)});
+            key = record_key_after(key);
+        }
+        if (!turn)
+            assert_true(disk.begun + SYNC_PIECE >= SYNC_BYTES);
+        assert_int_equal(diskwheel_writer_end(writer, NULL), turn ? ERROR_IO : ERROR_NONE);
+    }
+    testing_folder_remove(&folder);
+}
+
 enum { MOVED_BLOCKS_RECORDS = 200, MOVED_BLOCKS_VALUE = 256 };
 
 /* Each value is random, so no block is compressed, and blocks of one size begin with equal keys in
@@ -322,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_written),
         cmocka_unit_test(test_each_byte_changed),
+        cmocka_unit_test(test_sync_begins_early),
         cmocka_unit_test(test_blocks_elsewhere),
     };
 

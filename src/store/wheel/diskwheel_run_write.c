@@ -12,7 +12,7 @@
 
 enum {
     RUN_WRITE_SIZE = 1 << 20,
-    RUN_SYNC_SIZE = 8 << 20, /* so that a sync of a large run is short */
+    RUN_SYNC_SIZE = 64 << 20, /* so much is written between syncs at most */
 };
 
 /* What the index will say of a table. */
@@ -99,6 +99,20 @@ static void diskwheel_writer_flush(struct diskwheel_writer *writer)
     }
     writer->written += writer->out.size;
     buffer_clear(&writer->out);
+}
+
+/* The bytes become durable while the next blocks are made, so the sync at the end is short. */
+static void diskwheel_writer_flush_early(struct diskwheel_writer *writer)
+{
+    const uint64_t at = writer->written, size = writer->out.size;
+
+    diskwheel_writer_flush(writer);
+    if (!writer->code) {
+        const int failed = writer->disk->start_sync(writer->disk, writer->file, at, size);
+
+        if (failed)
+            writer->code = disk_failed(failed, "sync", writer->path, &writer->error);
+    }
     if (writer->written - writer->synced < RUN_SYNC_SIZE)
         return;
     writer->synced = writer->written;
@@ -135,7 +149,7 @@ static void diskwheel_writer_end_block(struct diskwheel_writer *writer)
     table->block_count++;
     table->record_count += count;
     if (writer->out.size >= RUN_WRITE_SIZE)
-        diskwheel_writer_flush(writer);
+        diskwheel_writer_flush_early(writer);
 }
 
 /* Counts a row of TIMERS in its partition. */

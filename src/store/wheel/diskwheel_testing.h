@@ -219,6 +219,15 @@ static inline int testing_disk_write(const struct disk_calls *disk, int file, ui
     return failed ? failed : below;
 }
 
+static inline int testing_disk_start_sync(const struct disk_calls *disk, int file, uint64_t at,
+                                          uint64_t size)
+{
+    struct testing_disk *of = testing_disk_of(disk);
+    const int failed = testing_disk_step(of);
+
+    return failed ? failed : of->below->start_sync(of->below, file, at, size);
+}
+
 static inline int testing_disk_sync(const struct disk_calls *disk, int file)
 {
     struct testing_disk *of = testing_disk_of(disk);
@@ -284,6 +293,7 @@ static inline void testing_disk_init(struct testing_disk *of, const struct disk_
                                          .size = testing_disk_size,
                                          .read = testing_disk_read,
                                          .write = testing_disk_write,
+                                         .start_sync = testing_disk_start_sync,
                                          .sync = testing_disk_sync,
                                          .rename = testing_disk_rename,
                                          .remove = testing_disk_remove,
