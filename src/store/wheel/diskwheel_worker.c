@@ -33,6 +33,7 @@ struct worker_writers {
     struct diskwheel_run *runs[DISKWHEEL_CLASSES]; /* when all are written */
     uint64_t stale_at[DISKWHEEL_CLASSES];          /* of the runs */
     size_t run_count;
+    bool is_copying; /* runs are rewritten */
 };
 
 /* Returns when a record is probably over: a final one is kept for a while. */
@@ -101,25 +102,41 @@ static void worker_drop(struct worker_writers *writers)
     }
 }
 
-/* Ends the files and opens the runs. */
+/* A flush that is asked for while runs are rewritten does not wait for the end. Fails if it did, or
+ * the store closes: then the rewriting is given up. */
+static enum error_code worker_flush_between(struct diskwheel_store *store);
+
+/* Ends the file of a distance, if there is one, and opens the run. */
+static enum error_code worker_end_class(struct worker_writers *writers, unsigned class,
+                                        struct error *ret_error)
+{
+    const struct diskwheel_store *store = writers->store;
+    struct diskwheel_writer *writer = writers->writers[class];
+
+    writers->writers[class] = NULL;
+    if (!writer)
+        return ERROR_NONE;
+    enum error_code code = diskwheel_writer_end(writer, ret_error);
+    if (!code)
+        code = diskwheel_run_open(store->disk, store->folder, writers->numbers[class],
+                                  store->partition_count, &writers->runs[writers->run_count],
+                                  ret_error);
+    if (!code)
+        writers->runs[writers->run_count++]->stale_at = writers->stale_at[class];
+    return code;
+}
+
+/* Ends the files and opens the runs. A large one has a large index, so a flush that is asked for
+ * while copies end is done between two. */
 static enum error_code worker_end(struct worker_writers *writers, struct error *ret_error)
 {
     struct diskwheel_store *store = writers->store;
     enum error_code code = ERROR_NONE;
 
     for (unsigned i = 0; i < DISKWHEEL_CLASSES && !code; i++) {
-        struct diskwheel_writer *writer = writers->writers[i];
-
-        writers->writers[i] = NULL;
-        if (!writer)
-            continue;
-        code = diskwheel_writer_end(writer, ret_error);
-        if (!code)
-            code = diskwheel_run_open(store->disk, store->folder, writers->numbers[i],
-                                      store->partition_count, &writers->runs[writers->run_count],
-                                      ret_error);
-        if (!code)
-            writers->runs[writers->run_count++]->stale_at = writers->stale_at[i];
+        code = worker_end_class(writers, i, ret_error);
+        if (!code && writers->is_copying)
+            code = worker_flush_between(store);
     }
     const int failed = code ? 0 : store->disk->sync_folder(store->disk, store->folder);
     return failed ? disk_failed(failed, "sync", store->folder, ret_error) : code;
@@ -538,10 +555,6 @@ static bool worker_is_forgotten(const struct diskwheel_store *store, struct wall
            name.ended.ms < before.ms;
 }
 
-/* A flush that is asked for meanwhile does not wait for the end. Fails if it did, or the store
- * closes: then the rewriting is given up. */
-static enum error_code worker_flush_between(struct diskwheel_store *store);
-
 static enum error_code worker_copy_table(struct worker_writers *writers, enum diskwheel_table table,
                                          struct error *ret_error)
 {
@@ -774,7 +787,7 @@ static void worker_release_inputs(struct diskwheel_store *store, struct diskwhee
  * The caller holds the lock. */
 static bool worker_rewrite(struct diskwheel_store *store)
 {
-    struct worker_writers writers = {.store = store, .now = wall_now()};
+    struct worker_writers writers = {.store = store, .now = wall_now(), .is_copying = true};
     struct diskwheel_view *inputs = worker_choose(store, writers.now);
     enum error_code code = ERROR_NONE;
     struct error error;
@@ -846,7 +859,8 @@ static enum error_code worker_flush_between(struct diskwheel_store *store)
 {
     pthread_mutex_lock(&store->lock);
     store->owed_done += WORKER_LOOK;
-    if (store->wanted != store->flushed && store->owed_done >= store->owed_count)
+    if (store->wanted != store->flushed &&
+        (store->owed_done >= store->owed_count || store->is_installing))
         worker_flush_asked(store);
     else if (store->owed_count)
         pthread_cond_broadcast(&store->done);
