@@ -7,6 +7,8 @@
 DATA ?= ./data
 FLAGS ?=
 # make example COUNT=100000 HOLD=30s FLAGS=--crash
+# make take-over FOLDER=/var/lib/tickwheel/data FLAGS=--accept-loss
+FOLDER ?=
 # make test-cluster-long ROWS="kill stop disk" ROUNDS=10 TIMERS=100000
 COUNT ?= 1000000
 HOLD ?= 3m
@@ -20,7 +22,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image chart dist formal sim soak bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build take-over test-take-over lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages image chart dist formal sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt site docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -46,6 +48,12 @@ build: ## the release build, in build/release
 	@cmake --build build/release -j $(JOBS) --target tickwheeld tickwheel_cli
 
 # Unlike the other targets it needs only CMake and a C compiler: no Ninja, no packages.
+take-over: ## give the data folder of a version up to 0.2.0, FOLDER=..., the format of this version; the daemon is stopped
+	@scripts/install-deps take-over
+	@cmake -S . -B build/take-over --log-level=WARNING -DTICKWHEEL_TAKE_OVER=ON -DTICKWHEEL_TESTS=OFF >/dev/null
+	@cmake --build build/take-over -j $(JOBS) --target tickwheel_take_over >/dev/null
+	@exec build/take-over/bin/tickwheel-take-over $(FLAGS) "$(FOLDER)"
+
 lib: ## the library alone, in build/lib: no service, no packages to install
 	@cmake -S . -B build/lib --log-level=WARNING -DTICKWHEEL_SERVICE=OFF -DTICKWHEEL_TESTS=OFF \
 		-DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
@@ -89,6 +97,12 @@ test-systemd: ## backup, restore and upgrade by docs/operations.md in a containe
 test-packages: ## builds the Debian packages for 12 and 13, installs, upgrades and purges them in containers; as root
 	@scripts/install-deps containers
 	@python3 tests/install/packages_test.py || [ $$? -eq 77 ]
+
+test-take-over: ## folders of format 9 are taken over: whole, damaged and killed
+	@scripts/install-deps take-over-test
+	@cmake --preset dev -B build/test-take-over --log-level=WARNING -DTICKWHEEL_TAKE_OVER=ON >/dev/null
+	@cmake --build build/test-take-over -j $(JOBS) --target tickwheel_take_over tickwheeld faultlayer >/dev/null
+	@TEST_BUILD=build/test-take-over python3 -B tests/take_over/take_over_test.py
 
 test-clients: ## the client libraries, each with its language's own tools
 	@scripts/install-deps languages

@@ -131,7 +131,9 @@ static bool data_folder_clear_one(void *context, const struct files_entry *entry
 /* True for a folder that has no part of the timers, so that a restore omits it. */
 static bool data_folder_is_beside(const struct files_entry *entry)
 {
-    return strcmp(entry->name, "lost+found") == 0 || strcmp(entry->name, DELIVERY_LOG_FOLDER) == 0;
+    return strcmp(entry->name, "lost+found") == 0 ||
+           strcmp(entry->name, DELIVERY_LOG_FOLDER) == 0 ||
+           strcmp(entry->name, FOLDER_TAKEN_NAME) == 0;
 }
 
 /* Refuses a backup that contains another folder: only a single node's data folder has one, for its

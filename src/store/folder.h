@@ -38,6 +38,8 @@
 #define FOLDER_PARTIAL_NAME  "PARTIAL-"
 #define FOLDER_CLOCK_NAME    "CLOCK" /* the time of a virtual clock, node/clock_mark.h */
 
+#define FOLDER_TAKEN_NAME "take-over" /* files of RocksDB that a take-over left, for nobody */
+
 #define FOLDER_STATE_NAME "STATE" /* names the runs */
 
 #define FOLDER_NAME_SIZE 64 /* maximum name of a file of a store, with its NUL */
