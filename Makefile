@@ -98,11 +98,12 @@ test-packages: ## builds the Debian packages for 12 and 13, installs, upgrades a
 	@scripts/install-deps containers
 	@python3 tests/install/packages_test.py || [ $$? -eq 77 ]
 
-test-take-over: ## folders of format 9 are taken over: whole, damaged and killed
+test-take-over: ## folders of format 9 are taken over: whole, damaged, killed, and with planted bugs
 	@scripts/install-deps take-over-test
 	@cmake --preset dev -B build/test-take-over --log-level=WARNING -DTICKWHEEL_TAKE_OVER=ON >/dev/null
 	@cmake --build build/test-take-over -j $(JOBS) --target tickwheel_take_over tickwheeld faultlayer >/dev/null
 	@TEST_BUILD=build/test-take-over python3 -B tests/take_over/take_over_test.py
+	@tests/mutants/plant.py take_over
 
 test-clients: ## the client libraries, each with its language's own tools
 	@scripts/install-deps languages

@@ -17,6 +17,7 @@ cluster   the simulation of several nodes. RUNS (20000) is the number of seeds t
 wheel     the store on a wheel: the test of src/store/wheel that the bug names.
 daemon    the real daemon under the test that the bug names: "Found by tests/...", or a test of modules: "Found by
           src/....c".
+take_over the command that takes over old folders, under tests/take_over. Only if it is named: it needs RocksDB.
 
 SEED is the first seed. The copy is in a temporary folder (TMPDIR), built once and then again for each bug.
 """
@@ -32,7 +33,7 @@ import bugs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-GROUPS = ("lib", "sim", "cluster", "wheel", "daemon")
+GROUPS = ("lib", "sim", "cluster", "wheel", "daemon", "take_over")
 SEED = os.environ.get("SEED", "1")
 LIMIT = int(os.environ.get("LIMIT", "60"))
 JOBS = os.environ.get("JOBS", str(os.cpu_count()))
@@ -46,7 +47,7 @@ def wanted(names):
     """The bugs that are asked for."""
     known = {group: bugs.read(path_of(group)) for group in GROUPS}
     found = []
-    for name in names or GROUPS:
+    for name in names:
         group, _, one = name.partition("/")
         chosen = [bug for bug in known.get(group, []) if not one or bug.name == one]
         if not chosen:
@@ -58,7 +59,7 @@ def wanted(names):
 def check(names):
     """Prints a line for each bug that cannot be planted."""
     tree, stale = bugs.Tree(ROOT), 0
-    for bug in wanted(names):
+    for bug in wanted(names or GROUPS):
         try:
             tree.planted(bug)
         except bugs.Unfit as problem:
@@ -92,7 +93,7 @@ def fix(names):
 class Copy:
     """A copy of the tree in a folder, its build folder, and what the last command in it printed."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, options):
         self.tree = os.path.join(folder, "tree")
         self.build = os.path.join(self.tree, "build", "planted")
         self.output = ""
@@ -100,7 +101,7 @@ class Copy:
         os.mkdir(self.tree)
         subprocess.run(["xargs", "-0", "cp", "--parents", "-t", self.tree], input=listed, cwd=ROOT, check=True)
         subprocess.run(["cmake", "--preset", "dev", "-B", self.build, "-DCMAKE_C_FLAGS=", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g",
-                        "--log-level=WARNING"], cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
+                        "--log-level=WARNING", *options], cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
         self.sources = bugs.Tree(self.tree)
 
     def write(self, texts):
@@ -181,6 +182,8 @@ class Daemon:
         self.targets = ["tickwheeld", "tickwheeld_scarce", "receiver", "faultlayer", "nth"]
         if "rabbitmq" in self.test:
             self.targets.append("rabbitmq_tool")
+        if bug.group == "take_over":
+            self.targets.append("tickwheel_take_over")
         if self.test.endswith(".c"):
             self.targets.append(os.path.basename(self.test)[:-2])
 
@@ -198,6 +201,7 @@ JUDGES = {
     "cluster": lambda bug: Module(bug) if bug.found_by else World("several"),
     "wheel": Module,
     "daemon": Daemon,
+    "take_over": Daemon,
 }
 
 
@@ -220,10 +224,11 @@ def plant_one(copy, bug, judge):
 
 
 def plant(names):
-    chosen = wanted(names)
+    chosen = wanted(names or [group for group in GROUPS if group != "take_over"])
+    options = ["-DTICKWHEEL_TAKE_OVER=ON"] * any(bug.group == "take_over" for bug in chosen)
     killed, sound = 0, {""}
     with tempfile.TemporaryDirectory(prefix="tickwheel-mutants.") as folder:
-        copy = Copy(folder)
+        copy = Copy(folder, options)
         for bug in chosen:
             judge = JUDGES[bug.group](bug)
             # A test that fails without a bug proves nothing.
