@@ -34,19 +34,11 @@ class Scene:
     def __init__(self, chance, flags=()):
         self.chance, self.flags = chance, FLAGS + tuple(flags)
         self.faults, self.record, self.receiver = layer.Faults(), load.Record(), harness.Receiver()
-        self.cuts = self.kills = self.starts_cut = self.unsynced = self.syncs_failed = self.torn = 0
+        self.cuts = self.kills = self.starts_cut = self.unsynced = self.syncs_failed = 0
         self.ended = ""
 
     def start(self):
-        """A cut within a change of the MANIFEST looks like a file that was cut short, so the daemon asks; the operator, who knows
-        that it was a power cut answers as docs/operations.md says, and nothing may be lost."""
-        try:
-            return harness.Daemon(self.faults.data, *self.flags, env=self.faults.env())
-        except RuntimeError as error:
-            if "ends within a change" not in str(error):
-                raise
-            self.torn += 1
-            return harness.Daemon(self.faults.data, *self.flags, "--storage-damage", "skip", env=self.faults.env())
+        return harness.Daemon(self.faults.data, *self.flags, env=self.faults.env())
 
     def round(self):
         faults, chance = self.faults, self.chance
@@ -119,7 +111,7 @@ class Scene:
 def run(chance):
     """The rounds with syncs, which lose nothing."""
     total, left = load.Verdict(), ROUNDS
-    sums = dict.fromkeys(("cuts", "kills", "starts_cut", "unsynced", "syncs_failed", "torn"), 0)
+    sums = dict.fromkeys(("cuts", "kills", "starts_cut", "unsynced", "syncs_failed"), 0)
     corrupt = 0
     while sums["cuts"] < left:
         with Scene(chance) as scene:
@@ -135,7 +127,7 @@ def run(chance):
             for name in sums:
                 sums[name] += getattr(scene, name)
     print(f"{sums['cuts']} power cuts and {sums['kills']} kills between, {sums['starts_cut']} of them while "
-          f"it started; torn MANIFESTs {sums['torn']}; changes not synced at a cut {sums['unsynced']}, syncs failed "
+          f"it started; changes not synced at a cut {sums['unsynced']}, syncs failed "
           f"{sums['syncs_failed']}, damaged records {corrupt:.0f}")
     total.show()
     return not (total.is_broken() or corrupt) and bool(
