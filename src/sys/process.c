@@ -312,7 +312,7 @@ enum error_code process_start(char *const *arguments, char *const *environment,
                               struct error *ret_error)
 {
     int input[2];
-    pid_t pid;
+    pid_t pid = 0;
 
     if (pipe2(input, O_CLOEXEC) != 0)
         return error_set(ret_error, ERROR_IO, "pipe: %s", strerror(errno));

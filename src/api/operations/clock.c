@@ -134,7 +134,7 @@ void clock_advance(struct call *call)
     struct clock_move *move;
     struct problem problem;
     struct error cause = {.text = ""};
-    struct wall to;
+    struct wall to = {0};
 
     if (clock_read_move(buffer_bytes(&call->body), &to, &problem)) {
         call_answer_problem(call, &problem);
