@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RUN_DENSE = 8 }; /* at least one serial of so many is in a dense run */
-
 /* ---- the index ---- */
 
 static bool diskwheel_run_read_table(struct bytes *index, struct diskwheel_run_table *table,
@@ -354,7 +352,7 @@ bool diskwheel_run_is_dense_at(const struct diskwheel_run *run, struct record_ke
     const struct diskwheel_run_slice *slice = diskwheel_run_find_slice(run, key.high >> 48);
 
     return slice && slice->serial_min <= key.low && key.low <= slice->serial_max &&
-           slice->rows >= (slice->serial_max - slice->serial_min) / RUN_DENSE;
+           slice->rows >= (slice->serial_max - slice->serial_min) / DISKWHEEL_RUN_DENSE;
 }
 
 bool diskwheel_run_may_have(const struct diskwheel_run *run, enum diskwheel_table table,

@@ -42,6 +42,8 @@
 #define DISKWHEEL_RUN_NAME_SIZE 32
 #define DISKWHEEL_CUT_ALL       UINT64_MAX
 
+enum { DISKWHEEL_RUN_DENSE = 8 }; /* at least one serial of so many is in a dense run */
+
 /* ---- writing ---- */
 
 struct diskwheel_writer;
@@ -157,8 +159,7 @@ const struct diskwheel_run_slice *diskwheel_run_find_slice(const struct diskwhee
 /* Returns the number of records before the key, but for those of the key's block. */
 uint32_t diskwheel_run_rows_before(const struct diskwheel_run_table *table, struct record_key key);
 
-/* True if the row is found by its serial, and the run has many of the serials in its range. Then a
- * copy of the row is found by its serial, too. */
+/* True if the row is found by its serial, and the run has many of the serials in its range. */
 bool diskwheel_run_is_dense_at(const struct diskwheel_run *run, struct record_key key);
 
 void diskwheel_run_mark(struct diskwheel_run *run, enum diskwheel_table table, uint32_t ordinal);

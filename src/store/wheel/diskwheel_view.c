@@ -117,6 +117,33 @@ void diskwheel_view_index(struct diskwheel_view *view)
     view->starts[0] = 0;
 }
 
+static bool diskwheel_view_is_dense(const struct diskwheel_view *view, uint64_t partition)
+{
+    uint64_t rows = 0, least = UINT64_MAX, greatest = 0;
+
+    for (size_t i = 0; i < view->count; i++) {
+        const struct diskwheel_run_slice *slice =
+            diskwheel_run_find_slice(view->runs[i], partition);
+
+        if (!slice || !slice->serial_max)
+            continue;
+        rows += slice->rows;
+        least = slice->serial_min < least ? slice->serial_min : least;
+        greatest = slice->serial_max > greatest ? slice->serial_max : greatest;
+    }
+    return rows && rows >= (greatest - least) / DISKWHEEL_RUN_DENSE;
+}
+
+bool diskwheel_density_keeps(struct diskwheel_density *density, const struct diskwheel_run *run,
+                             struct record_key key)
+{
+    if (key.high >> 48 != density->partition) {
+        density->partition = key.high >> 48;
+        density->is_dense = diskwheel_view_is_dense(density->view, density->partition);
+    }
+    return density->is_dense && diskwheel_run_is_dense_at(run, key);
+}
+
 void diskwheel_probe_begin(struct diskwheel_probe *probe, const struct diskwheel_view *view,
                            enum diskwheel_table table, struct record_key key)
 {

@@ -55,6 +55,18 @@ static inline struct diskwheel_view *diskwheel_view_hold(struct diskwheel_view *
 /* Gives a reference back. NULL has no effect. */
 void diskwheel_view_release(struct diskwheel_view *view);
 
+/* Rows of the view's runs that are copied together, in order of their keys. */
+struct diskwheel_density {
+    const struct diskwheel_view *view;
+    uint64_t partition; /* of the last row; UINT64_MAX at first */
+    bool is_dense;      /* the runs together have many of the partition's serials in their range */
+};
+
+/* True if the copy of a row of `run` is to be found by its serial, as the row is. It is not if the
+ * runs are far from each other: then all rows between them would be looked for in the copy. */
+bool diskwheel_density_keeps(struct diskwheel_density *density, const struct diskwheel_run *run,
+                             struct record_key key);
+
 struct diskwheel_probe {
     enum diskwheel_table table;
     uint64_t at, serial, hash;

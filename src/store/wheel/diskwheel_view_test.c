@@ -115,9 +115,48 @@ static void test_probes(void **state)
     free(fixture);
 }
 
+/* Returns the number of rows of a run whose copies are to be found by their serials. */
+static size_t view_kept(const struct view_fixture *fixture, size_t number)
+{
+    struct diskwheel_density density = {.view = fixture->view, .partition = UINT64_MAX};
+    size_t kept = 0;
+
+    for (size_t i = 0; i < VIEW_ROWS; i++)
+        kept += diskwheel_density_keeps(&density, fixture->view->runs[number],
+                                        fixture->rows[number][i]);
+    return kept;
+}
+
+/* Copies of runs whose serials follow each other are found by them; those of runs far apart would
+ * be in the way of all rows between. */
+static void test_copies_of_runs_far_apart(void **state)
+{
+    struct view_fixture *fixture = calloc(1, sizeof(*fixture));
+
+    (void)state;
+    assert_non_null(fixture);
+    fixture->random = random_seeded(testing_seed());
+    fixture->view = diskwheel_view_create(VIEW_RUNS);
+    assert_non_null(fixture->view);
+    testing_folder_make(&fixture->folder);
+    view_write(fixture, 0);
+    view_write(fixture, 1);
+    const size_t kept = view_kept(fixture, 1);
+    assert_int_equal(view_kept(fixture, 0), VIEW_ROWS);
+    assert_true(kept > VIEW_ROWS / 2 && kept < VIEW_ROWS); /* the new ones */
+    fixture->serial += UINT64_C(100) * VIEW_ROWS;
+    view_write(fixture, 2);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(view_kept(fixture, i), 0);
+    diskwheel_view_release(fixture->view);
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_probes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_probes),
+                                       cmocka_unit_test(test_copies_of_runs_far_apart)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

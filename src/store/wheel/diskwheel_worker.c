@@ -559,6 +559,7 @@ static enum error_code worker_copy_table(struct worker_writers *writers, enum di
                                          struct error *ret_error)
 {
     const struct diskwheel_view *inputs = writers->store->rewritten;
+    struct diskwheel_density density = {.view = inputs, .partition = UINT64_MAX};
     struct diskwheel_merge merge;
     struct diskwheel_record record;
     enum error_code code = ERROR_NONE;
@@ -574,7 +575,7 @@ static enum error_code worker_copy_table(struct worker_writers *writers, enum di
             !worker_is_forgotten(writers->store, writers->now, table, record.key, record.value))
             code = worker_add(writers, table, record.key,
                               table == DISKWHEEL_TIMERS &&
-                                  diskwheel_run_is_dense_at(record.run, record.key),
+                                  diskwheel_density_keeps(&density, record.run, record.key),
                               record.value, ret_error);
         if (!code && count % WORKER_LOOK == 0)
             code = worker_flush_between(writers->store);
