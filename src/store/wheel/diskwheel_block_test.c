@@ -5,6 +5,7 @@
 #include "base/checksum.h"
 #include "base/random.h"
 #include "seed.h"
+#include "store/varint.h"
 #include "store/wheel/diskwheel_block.h"
 
 #include <setjmp.h>
@@ -230,6 +231,20 @@ static void test_three_flips_that_look_like_one(void **state)
     buffer_deinit(&stored);
 }
 
+/* A number of ten bytes has 64 bits; with more it is damage, as each number has one form. */
+static void test_numbers_have_64_bits(void **state)
+{
+    char text[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    struct bytes bytes = {text, sizeof(text) - 1};
+    uint64_t number;
+
+    (void)state;
+    assert_true(varint_next(&bytes, &number) && number == UINT64_MAX && bytes.size == 0);
+    text[9] = 2;
+    bytes = (struct bytes){text, sizeof(text) - 1};
+    assert_false(varint_next(&bytes, &number));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_a_bit_of_the_place),
         cmocka_unit_test(test_flipped_bit_among_wrong_records),
         cmocka_unit_test(test_three_flips_that_look_like_one),
+        cmocka_unit_test(test_numbers_have_64_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
