@@ -302,9 +302,9 @@ def write(data, folder, is_saved):
     with open(os.path.join(plots, "service.svg"), "w", encoding="utf-8") as file:
         file.write(draw(data))
     if is_saved:
-        page = os.path.join(docs, "benchmarks.md")
-        with open(page, encoding="utf-8") as file:
-            text = file.read()
-        before, rest = text.split(BEGIN, 1)
-        with open(page, "w", encoding="utf-8") as file:
-            file.write(f"{before}{BEGIN}\n\n{page(data)}\n\n{END}{rest.split(END, 1)[1]}")
+        path = os.path.join(docs, "benchmarks.md")
+        with open(path, encoding="utf-8") as file:
+            before, rest = file.read().split(BEGIN, 1)
+        text = f"{before}{BEGIN}\n\n{page(data)}\n\n{END}{rest.split(END, 1)[1]}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
