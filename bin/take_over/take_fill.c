@@ -21,7 +21,7 @@ struct fill_run {
     uint64_t records;
 };
 
-/* What was found of a partition. */
+/* Counts of the records of a partition that were read from RocksDB. */
 struct fill_part {
     uint64_t live;
     uint64_t aside; /* number of rows that were set aside; each may be that of a live timer */

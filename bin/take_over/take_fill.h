@@ -25,7 +25,7 @@ struct take_fill;
 /* Whether live timers may be missing, as those in blocks that the daemon has set aside are. */
 enum take_damage { TAKE_DAMAGE_REFUSE, TAKE_DAMAGE_ACCEPT };
 
-/* What was filled in. */
+/* Numbers of the records that the new store was given. */
 struct take_report {
     uint64_t rows;            /* timers with all that ended */
     uint64_t live;            /* of those, live ones */

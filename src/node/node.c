@@ -12,7 +12,6 @@
 #include "node/node_spans.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
-#include "store/wheel/diskwheel.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/process.h"

@@ -84,11 +84,27 @@ static struct buffer aside_read(struct aside_fixture *fixture, const char *name)
     return contents;
 }
 
+/* The damaged block is kept as it was, beside a note that says this. */
+static void aside_assert_kept(struct aside_fixture *fixture, const char *name, struct bytes was,
+                              const char *said)
+{
+    char bytes_name[80];
+
+    snprintf(bytes_name, sizeof(bytes_name), "%.60s.bytes", name);
+    struct buffer kept = aside_read(fixture, bytes_name);
+    assert_true(bytes_equal(buffer_bytes(&kept), was));
+    buffer_deinit(&kept);
+    kept = aside_read(fixture, name);
+    buffer_append(&kept, "", 1);
+    assert_non_null(strstr(kept.data, said));
+    buffer_deinit(&kept);
+}
+
 static void test_a_block_is_set_aside(void **state)
 {
     struct aside_fixture *fixture = *state;
     struct storage_stats stats;
-    char name[100], bytes_name[120];
+    char name[100], run_name[DISKWHEEL_RUN_NAME_SIZE];
 
     aside_write(fixture, 1, ASIDE_TIMERS + 1);
     assert_int_equal(storage_flush(fixture->storage, NULL), ERROR_NONE);
@@ -99,9 +115,8 @@ static void test_a_block_is_set_aside(void **state)
     const struct diskwheel_index_block block = diskwheel_index_block(&timers->index, 1);
     const uint64_t lost = block.count;
     char *was = aside_flip(run->path, block.offset, block.size, block.size / 2, 24);
-    diskwheel_run_name(run->number, bytes_name);
-    snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, bytes_name, block.offset);
-    snprintf(bytes_name, sizeof(bytes_name), "%s.bytes", name);
+    diskwheel_run_name(run->number, run_name);
+    snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, run_name, block.offset);
 
     for (int i = 0; i < 3; i++) {
         if (i < 2) /* the third start knows before a read */
@@ -110,14 +125,8 @@ static void test_a_block_is_set_aside(void **state)
         assert_int_equal(stats.corrupt_blocks, 1);
         assert_int_equal(stats.corrupt_records, lost);
         storage_tend(fixture->storage);
-        struct buffer kept = aside_read(fixture, bytes_name);
-        assert_int_equal(kept.size, block.size);
-        assert_memory_equal(kept.data, was, block.size);
-        buffer_deinit(&kept);
-        kept = aside_read(fixture, name);
-        buffer_append(&kept, "", 1);
-        assert_non_null(strstr(kept.data, "records of the table \"timers\" were set aside"));
-        buffer_deinit(&kept);
+        aside_assert_kept(fixture, name, (struct bytes){was, block.size},
+                          "records of the table \"timers\" were set aside");
         storage_close(fixture->storage);
         fixture->storage = testing_open(&fixture->options);
     }
@@ -155,12 +164,11 @@ static void test_a_flipped_bit_is_turned_back(void **state)
 {
     struct aside_fixture *fixture = *state;
     struct storage_stats stats;
-    char path[400], name[100], bytes_name[120];
+    char path[400], name[100];
 
     const struct diskwheel_index_block block = aside_write_run(fixture, path);
     char *was = aside_flip(path, block.offset, block.size, block.size / 2, 8);
     snprintf(name, sizeof(name), "%.40s-at-%" PRIu64, strrchr(path, '/') + 1, block.offset);
-    snprintf(bytes_name, sizeof(bytes_name), "%s.bytes", name);
     aside_assert_damage(fixture, 0, 0);
     for (int i = 0; i < 2; i++) { /* the second start knows before a read */
         if (!i)
@@ -169,14 +177,7 @@ static void test_a_flipped_bit_is_turned_back(void **state)
         storage_tend(fixture->storage);
         storage_stats(fixture->storage, &stats);
         assert_non_null(strstr(stats.found, "and nothing is lost: a flipped bit"));
-        struct buffer kept = aside_read(fixture, bytes_name);
-        assert_int_equal(kept.size, block.size);
-        assert_memory_equal(kept.data, was, block.size);
-        buffer_deinit(&kept);
-        kept = aside_read(fixture, name);
-        buffer_append(&kept, "", 1);
-        assert_non_null(strstr(kept.data, "nothing is lost"));
-        buffer_deinit(&kept);
+        aside_assert_kept(fixture, name, (struct bytes){was, block.size}, "nothing is lost");
         storage_close(fixture->storage);
         fixture->storage = testing_open(&fixture->options);
     }

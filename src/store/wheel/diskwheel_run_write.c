@@ -12,7 +12,7 @@
 
 enum {
     RUN_WRITE_SIZE = 1 << 20,
-    RUN_SYNC_SIZE = 64 << 20, /* so much is written between syncs at most */
+    RUN_SYNC_SIZE = 64 << 20, /* maximum of bytes of a run that are not synced */
 };
 
 /* What the index will say of a table. */

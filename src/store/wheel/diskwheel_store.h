@@ -115,7 +115,8 @@ struct diskwheel_store {
     /* records to rewrite before the next stage is frozen, since there are many runs; of those,
      * rewritten ones */
     size_t owed_count, owed_done;
-    bool is_installing; /* files of copies are synced and installed, then the runs' removed */
+    /* the copies of a rewriting are synced and take the place of their runs, which are removed */
+    bool is_installing;
 };
 
 /* A record of a table. */

@@ -58,7 +58,7 @@ void diskwheel_view_release(struct diskwheel_view *view);
 /* Rows of the view's runs that are copied together, in order of their keys. */
 struct diskwheel_density {
     const struct diskwheel_view *view;
-    uint64_t partition; /* of the last row; UINT64_MAX at first */
+    uint64_t partition; /* partition of the last row; UINT64_MAX before any */
     bool is_dense;      /* the runs together have many of the partition's serials in their range */
 };
 

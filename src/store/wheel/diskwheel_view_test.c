@@ -78,17 +78,24 @@ static size_t view_probe(const struct view_fixture *fixture, enum diskwheel_tabl
     return count;
 }
 
-static void test_probes(void **state)
+static struct view_fixture *view_make(void)
 {
     struct view_fixture *fixture = calloc(1, sizeof(*fixture));
-    size_t rows = 0, names = 0, absent = 0;
 
-    (void)state;
     assert_non_null(fixture);
     fixture->random = random_seeded(testing_seed());
     fixture->view = diskwheel_view_create(VIEW_RUNS);
     assert_non_null(fixture->view);
     testing_folder_make(&fixture->folder);
+    return fixture;
+}
+
+static void test_probes(void **state)
+{
+    struct view_fixture *fixture = view_make();
+    size_t rows = 0, names = 0, absent = 0;
+
+    (void)state;
     for (size_t i = 0; i < VIEW_RUNS; i++)
         view_write(fixture, i);
     assert_true(diskwheel_view_reserve(fixture->view, VIEW_PARTITIONS, fixture->view->runs,
@@ -131,14 +138,9 @@ static size_t view_kept(const struct view_fixture *fixture, size_t number)
  * be in the way of all rows between. */
 static void test_copies_of_runs_far_apart(void **state)
 {
-    struct view_fixture *fixture = calloc(1, sizeof(*fixture));
+    struct view_fixture *fixture = view_make();
 
     (void)state;
-    assert_non_null(fixture);
-    fixture->random = random_seeded(testing_seed());
-    fixture->view = diskwheel_view_create(VIEW_RUNS);
-    assert_non_null(fixture->view);
-    testing_folder_make(&fixture->folder);
     view_write(fixture, 0);
     view_write(fixture, 1);
     const size_t kept = view_kept(fixture, 1);

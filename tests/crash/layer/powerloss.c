@@ -220,7 +220,7 @@ int close(int fd)
     return result;
 }
 
-/* A FILE may have been made of a descriptor. */
+/* Closes a descriptor that is hidden in a FILE. */
 int fclose(FILE *file)
 {
     static int (*real)(FILE *);
