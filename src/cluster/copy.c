@@ -3,12 +3,16 @@
 
 #include "cluster/wire_private.h"
 
+/* Number of the first table of a cursor. Builds before sent names in a table of their own, and
+ * counted from 0: neither kind may go on with a copy that the other began. */
+enum { COPY_TABLE_FIRST = 8 };
+
 static void copy_put_cursor(struct buffer *to, const struct storage_export *export)
 {
     uint8_t table;
     const struct bytes key = storage_export_cursor(export, &table);
 
-    buffer_append_le(to, table, 1);
+    buffer_append_le(to, COPY_TABLE_FIRST + table, 1);
     buffer_append_le(to, key.size, 1);
     buffer_append_bytes(to, key);
 }
@@ -20,11 +24,11 @@ static bool copy_take_cursor(struct wire_reader *reader, struct storage_export *
     const uint8_t table = (uint8_t)wire_take(reader, 1);
     const size_t size = (size_t)wire_take(reader, 1);
 
-    if (reader->failed_ || size > (size_t)(reader->end_ - reader->at_))
+    if (reader->failed_ || table < COPY_TABLE_FIRST || size > (size_t)(reader->end_ - reader->at_))
         return false;
     const struct bytes key = {reader->at_, size};
     reader->at_ += size;
-    return storage_export_seek(export, table, key);
+    return storage_export_seek(export, table - COPY_TABLE_FIRST, key);
 }
 
 void copy_put_ask(struct buffer *to, const struct wire_head *head,

@@ -16,11 +16,11 @@ static const struct wire_head copy_head = {.cluster = 0x77, .node = 9};
 
 /* TWM, version, cluster, kind, node, count */
 static const char copy_ask_bytes[] = "TWM\1\x77\0\0\0\0\0\0\0\3\11\0\0\0\1\0\0\0"
-                                     "\5\0\2\3key";
+                                     "\5\0\12\3key";
 static const char copy_page_bytes[] = "TWM\1\x77\0\0\0\0\0\0\0\4\11\0\0\0\1\0\0\0"
                                       "\5\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0"
                                       "\4\0\0\0\0\0\0\0\5\0\0\0\6\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0"
-                                      "\1\3key\10\0\0\0\4\0\0\0rows";
+                                      "\11\3key\10\0\0\0\4\0\0\0rows";
 static const char copy_none_bytes[] = "TWM\1\x77\0\0\0\0\0\0\0\4\11\0\0\0\0\0\0\0";
 
 static void copy_golden_ask(struct buffer *to)
@@ -162,15 +162,17 @@ static void assert_copy_refused(enum wire_kind kind, size_t at, char byte, size_
 static void test_copy_contradictions(void **state)
 {
     (void)state;
-    assert_copy_refused(WIRE_COPY_ASK, 17, 2, 0);  /* two asks */
-    assert_copy_refused(WIRE_COPY_ASK, 23, 4, 0);  /* behind the last table, with a key */
-    assert_copy_refused(WIRE_COPY_ASK, 23, 5, 0);  /* another table */
-    assert_copy_refused(WIRE_COPY_ASK, 24, 2, 0);  /* a byte too many */
-    assert_copy_refused(WIRE_COPY_ASK, 24, 4, 0);  /* one too few */
-    assert_copy_refused(WIRE_COPY_PAGE, 23, 0, 0); /* no place */
-    assert_copy_refused(WIRE_COPY_PAGE, 75, 4, 0); /* done, with a key */
-    assert_copy_refused(WIRE_COPY_PAGE, 84, 5, 0); /* rows that are not there */
-    assert_copy_refused(WIRE_COPY_PAGE, 84, 3, 0); /* more rows than it says */
+    assert_copy_refused(WIRE_COPY_ASK, 17, 2, 0);   /* two asks */
+    assert_copy_refused(WIRE_COPY_ASK, 23, 11, 0);  /* behind the last table, with a key */
+    assert_copy_refused(WIRE_COPY_ASK, 23, 12, 0);  /* another table */
+    assert_copy_refused(WIRE_COPY_ASK, 23, 2, 0);   /* a table of an earlier build */
+    assert_copy_refused(WIRE_COPY_ASK, 24, 2, 0);   /* a byte too many */
+    assert_copy_refused(WIRE_COPY_ASK, 24, 4, 0);   /* one too few */
+    assert_copy_refused(WIRE_COPY_PAGE, 23, 0, 0);  /* no place */
+    assert_copy_refused(WIRE_COPY_PAGE, 75, 11, 0); /* done, with a key */
+    assert_copy_refused(WIRE_COPY_PAGE, 75, 1, 0);  /* a table of an earlier build */
+    assert_copy_refused(WIRE_COPY_PAGE, 84, 5, 0);  /* rows that are not there */
+    assert_copy_refused(WIRE_COPY_PAGE, 84, 3, 0);  /* more rows than it says */
     assert_copy_refused(WIRE_COPY_PAGE, 0, 'T', 40);
 }
 

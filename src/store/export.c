@@ -5,11 +5,10 @@
 
 #include <assert.h>
 
-/* A part ends after this many times its rows, because rows of other partitions are examined too. */
+/* A part ends after this many times its rows, because forgotten rows are examined too. */
 enum { EXPORT_LOOKS = 16 };
 
-static const enum rowop_table export_tables[] = {ROWOP_TIMERS, ROWOP_MOVED, ROWOP_NAMES,
-                                                 ROWOP_META};
+static const enum rowop_table export_tables[] = {ROWOP_TIMERS, ROWOP_MOVED, ROWOP_META};
 
 enum { EXPORT_STEPS = sizeof(export_tables) / sizeof(export_tables[0]) };
 
@@ -20,6 +19,12 @@ void export_begin(struct export_part *part, struct storage_export *export,
 {
     *part = (struct export_part){.export = export, .forgotten_before = forgotten_before, .to = to};
     part->begin = rowop_begin(to);
+}
+
+void export_leave_newer(struct storage_export *export, uint64_t serial_max)
+{
+    if (export->step_ == 0 && export->key_size_ == 0 && !export->serial_end_)
+        export->serial_end_ = serial_max + 1;
 }
 
 enum rowop_table export_table(const struct storage_export *export)
@@ -49,6 +54,13 @@ bool export_is_full(const struct export_part *part)
 
 /* ---- which records belong to the copy ---- */
 
+static bool export_is_newer(const struct export_part *part, uint64_t serial)
+{
+    const uint64_t end = part->export->serial_end_;
+
+    return end && serial >= end;
+}
+
 static bool export_is_forgotten(const struct export_part *part, struct wall ended)
 {
     return ended.ms && ended.ms < part->forgotten_before.ms;
@@ -58,17 +70,17 @@ static bool export_is_forgotten(const struct export_part *part, struct wall ende
 
 static enum error_code export_look_at_row(const struct export_part *part, struct bytes key,
                                           struct bytes value, bool *ret_is_wanted,
-                                          struct error *ret_error)
+                                          struct timer *ret_view, struct error *ret_error)
 {
     struct record_key at;
-    struct timer view;
 
     if (!store_row_key_parse(key, &at))
         return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
-    const enum error_code code = record_row_decode(at, value, &view, ret_error);
+    const enum error_code code = record_row_decode(at, value, ret_view, ret_error);
     *ret_is_wanted = !code && at.high >> 48 == part->export->partition &&
-                     (!timer_is_final(view.state) || storage_is_dead_letter(&view) ||
-                      !export_is_forgotten(part, view.ended));
+                     !export_is_newer(part, at.low) &&
+                     (!timer_is_final(ret_view->state) || storage_is_dead_letter(ret_view) ||
+                      !export_is_forgotten(part, ret_view->ended));
     return code;
 }
 
@@ -83,23 +95,8 @@ static enum error_code export_look_at_pointer(const struct export_part *part, st
         return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
     const enum error_code code = record_pointer_decode(at, value, &pointer, ret_error);
     *ret_is_wanted =
-        at.high == part->export->partition &&
+        at.high == part->export->partition && !export_is_newer(part, at.low) &&
         (pointer.at.ms >= STORAGE_DEAD_FROM.ms || !export_is_forgotten(part, pointer.ended));
-    return code;
-}
-
-static enum error_code export_look_at_name(const struct export_part *part, struct bytes key,
-                                           struct bytes value, bool *ret_is_wanted,
-                                           struct error *ret_error)
-{
-    struct record_key at;
-    struct record_name name = {.ended = {0}};
-
-    if (!store_row_key_parse(key, &at))
-        return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
-    const enum error_code code = record_name_decode(at, value, &name, ret_error);
-    *ret_is_wanted =
-        name.id.partition == part->export->partition && !export_is_forgotten(part, name.ended);
     return code;
 }
 
@@ -131,17 +128,38 @@ static enum error_code export_look_at_meta(const struct export_part *part, struc
 }
 
 static enum error_code export_look(const struct export_part *part, struct bytes key,
-                                   struct bytes value, bool *ret_is_wanted, struct error *ret_error)
+                                   struct bytes value, bool *ret_is_wanted, struct timer *ret_view,
+                                   struct error *ret_error)
 {
     switch (export_table(part->export)) {
     case ROWOP_TIMERS:
-        return export_look_at_row(part, key, value, ret_is_wanted, ret_error);
+        return export_look_at_row(part, key, value, ret_is_wanted, ret_view, ret_error);
     case ROWOP_MOVED:
         return export_look_at_pointer(part, key, value, ret_is_wanted, ret_error);
-    case ROWOP_NAMES:
-        return export_look_at_name(part, key, value, ret_is_wanted, ret_error);
     default:
         return export_look_at_meta(part, key, value, ret_is_wanted, ret_error);
+    }
+}
+
+/* Adds the entries of the timer's names. */
+static void export_put_names(struct export_part *part, struct timer *timer)
+{
+    const struct storage_write write = {.timer = timer};
+    struct record_name_walk walk = {.write = &write};
+    enum record_name_change change;
+    struct record_key at;
+    struct record_name name;
+
+    while (record_name_next(&walk, &change, &at, &name)) {
+        const struct store_key key = store_row_key(at);
+
+        if (change == RECORD_NAME_DELETE || export_is_forgotten(part, name.ended))
+            continue;
+        const size_t value =
+            rowop_put(part->to, ROWOP_PUT, ROWOP_NAMES, (struct bytes){key.data, key.size});
+        record_name_encode(part->to, at, &name);
+        rowop_put_end(part->to, value);
+        part->rows++;
     }
 }
 
@@ -149,21 +167,25 @@ enum error_code export_add(struct export_part *part, struct bytes key, struct by
                            struct error *ret_error)
 {
     struct storage_export *export = part->export;
+    const enum rowop_table table = export_table(export);
     bool is_wanted = false;
+    struct timer view = {.version = 0};
     const enum error_code code =
         key.size > sizeof(export->key_)
             ? error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size)
-            : export_look(part, key, value, &is_wanted, ret_error);
+            : export_look(part, key, value, &is_wanted, &view, ret_error);
 
     if (code)
         return code;
     part->looks++;
     if (is_wanted) {
-        const size_t at = rowop_put(part->to, ROWOP_PUT, export_table(export), key);
+        const size_t rows = part->rows++;
+        const size_t at = rowop_put(part->to, ROWOP_PUT, table, key);
         buffer_append_bytes(part->to, value);
         rowop_put_end(part->to, at);
-        part->rows++;
-        export->rows++;
+        if (table == ROWOP_TIMERS)
+            export_put_names(part, &view);
+        export->rows += part->rows - rows;
     }
     export->key_size_ = (uint8_t)key.size;
     memcpy(export->key_, key.data, key.size);

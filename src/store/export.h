@@ -3,11 +3,16 @@
  * whatever order a backend keeps them in.
  *
  *     export_begin(&part, export, forgotten_before, &body);
+ *     export_leave_newer(export, serial_max);        of the partition, in the same moment
  *     while (!export->is_done && !export_is_full(&part))
  *         for each record of the table export_table(export) behind the key export_key(export):
  *             export_add(&part, key, value, &error);
  *         export_end_table(export);                  unless the part is full
  *     export_end(&part);
+ *
+ * Each row is followed by the entries of its timer's names: those of all partitions are in order of
+ * their hashes, and to examine them all for each partition took sixteen times as long. A timer that
+ * moves to an earlier position, behind the part, has its names in that write (record_name_next).
  *
  * The order of the tables is part of the format: rows come first, for a trim that a reader applies
  * between two parts finds pointers and names of rows by the rows that it has (memory.c).
@@ -30,6 +35,11 @@ struct export_part {
 
 void export_begin(struct export_part *part, struct storage_export *export,
                   struct wall forgotten_before, struct buffer *to);
+
+/* Leaves out timers with a greater serial than this from now on, if this is the first part. Those
+ * that are made meanwhile lie behind the parts, as their dues do: without this a copy of a busy
+ * partition is longer the longer it takes. */
+void export_leave_newer(struct storage_export *export, uint64_t serial_max);
 
 enum rowop_table export_table(const struct storage_export *export);
 

@@ -73,6 +73,18 @@ static enum error_code memory_export_meta(struct memory_storage *memory, struct 
     return code;
 }
 
+static uint64_t memory_serial_max(struct memory_storage *memory, uint64_t partition)
+{
+    struct tree_node *node;
+    uint64_t greatest = 0;
+
+    for (struct record_key at = {partition << 48, 0};
+         (node = tree_find_from(&memory->rows, at)) && node->key.high >> 48 == partition;
+         at = record_key_after(node->key))
+        greatest = node->key.low > greatest ? node->key.low : greatest;
+    return greatest;
+}
+
 static enum error_code memory_export_table(struct memory_storage *memory, struct export_part *part,
                                            struct error *ret_error)
 {
@@ -85,9 +97,6 @@ static enum error_code memory_export_table(struct memory_storage *memory, struct
     case ROWOP_MOVED:
         return memory_export_tree(part, &memory->pointers, (struct record_key){partition, 0},
                                   (struct record_key){partition + 1, 0}, ret_error);
-    case ROWOP_NAMES:
-        return memory_export_tree(part, &memory->names, (struct record_key){0, 0},
-                                  (struct record_key){UINT64_MAX, UINT64_MAX}, ret_error);
     default:
         return memory_export_meta(memory, part, ret_error);
     }
@@ -104,6 +113,7 @@ enum error_code memory_export(struct storage *storage, struct storage_export *ex
     pthread_mutex_lock(&memory->lock);
     enum error_code code = memory_fault_hits(&memory->read_fault);
     export->place = memory->places[export->partition];
+    export_leave_newer(export, memory_serial_max(memory, export->partition));
     if (!code && memory->corrupt_count)
         code = error_set(ret_error, ERROR_CORRUPT, "records were set aside");
     while (!code && !export->is_done && !export_is_full(&part))

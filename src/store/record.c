@@ -626,17 +626,32 @@ struct record_change record_change_of(const struct storage_write *write)
     return change;
 }
 
-/* New, final and revived timers write all their names. A timer that replaces another writes only
- * watched keys: first the old keys are removed, then its own are added. */
+/* New, final and revived timers write all their names, and so do those that come earlier: a copy of
+ * the partition may have passed their new position (export.h). A timer that replaces another writes
+ * only watched keys: first the old keys are removed, then its own are added. */
 enum { NAMES_BEGIN, NAMES_ALL, NAMES_OLD_WATCH, NAMES_NEW_WATCH, NAMES_NONE };
+
+static bool record_writes_all_names(const struct storage_write *write)
+{
+    return !write->was_at.ms || write->was_final || timer_is_final(write->timer->state) ||
+           write->timer->at.ms < write->was_at.ms;
+}
 
 static unsigned record_first_step(const struct storage_write *write)
 {
     const struct timer *timer = write->timer, *old = write->old;
 
-    if (!write->was_at.ms || write->was_final || timer_is_final(timer->state))
-        return NAMES_ALL;
-    return old && !bytes_equal(old->texts.watch, timer->texts.watch) ? NAMES_OLD_WATCH : NAMES_NONE;
+    if (old && !timer_is_final(timer->state) && !write->was_final &&
+        !bytes_equal(old->texts.watch, timer->texts.watch))
+        return NAMES_OLD_WATCH;
+    return record_writes_all_names(write) ? NAMES_ALL : NAMES_NONE;
+}
+
+static unsigned record_step_after(const struct record_name_walk *walk)
+{
+    if (walk->step_ != NAMES_OLD_WATCH)
+        return NAMES_NONE;
+    return record_writes_all_names(walk->write) ? NAMES_ALL : NAMES_NEW_WATCH;
 }
 
 /* Begins a step; there may be none left. */
@@ -658,7 +673,7 @@ bool record_name_next(struct record_name_walk *walk, enum record_name_change *re
     while (walk->step_ != NAMES_NONE) {
         struct name name;
         if (!name_next(&walk->names_, &name)) {
-            record_begin_step(walk, walk->step_ == NAMES_OLD_WATCH ? NAMES_NEW_WATCH : NAMES_NONE);
+            record_begin_step(walk, record_step_after(walk));
             continue;
         }
         if (walk->step_ != NAMES_ALL && name.kind != NAME_WATCH)

@@ -7,6 +7,7 @@
  * makes such a folder with its told.txt, for a new format only. What is there stays as it is. */
 #include "store/storage_testing.h"
 #include "store/wheel/diskwheel_check.h"
+#include "store/wheel/diskwheel_merge.h"
 #include "store/wheel/diskwheel_store.h"
 
 #include "base/checksum.h"
@@ -35,24 +36,57 @@ static void golden_add(struct golden_lines *lines, struct buffer *line)
     buffer_deinit(line);
 }
 
-/* Adds the records of a body: table, key in hex, CRC-32C of the value. */
+/* Adds a record: table, key in hex, CRC-32C of the value. */
+static void golden_add_record(struct golden_lines *lines, const char *table, struct bytes key,
+                              struct bytes value)
+{
+    struct buffer line;
+
+    buffer_init(&line);
+    buffer_printf(&line, "%s ", table);
+    for (size_t i = 0; i < key.size; i++)
+        buffer_printf(&line, "%02x", (uint8_t)key.data[i]);
+    buffer_printf(&line, " %08x\n", checksum_crc32c(0, value.data, value.size));
+    golden_add(lines, &line);
+}
+
+/* Adds the records of a body, but for names: a copy has those of its timers, the folder also those
+ * of trimmed ones. */
 static void golden_add_body(struct golden_lines *lines, struct bytes body)
 {
-    static const char *const tables[] = {"meta", "timers", "moved", "names"};
+    static const char *const tables[] = {"meta", "timers", "moved"};
     struct rowop op;
 
     assert_true(rowop_open(&body));
     while (rowop_next(&body, &op)) {
-        struct buffer line;
-
         assert_int_equal(op.kind, ROWOP_PUT);
-        buffer_init(&line);
-        buffer_printf(&line, "%s ", tables[op.table]);
-        for (size_t i = 0; i < op.key.size; i++)
-            buffer_printf(&line, "%02x", (uint8_t)op.key.data[i]);
-        buffer_printf(&line, " %08x\n", checksum_crc32c(0, op.value.data, op.value.size));
-        golden_add(lines, &line);
+        if (op.table != ROWOP_NAMES)
+            golden_add_record(lines, tables[op.table], op.key, op.value);
     }
+}
+
+/* Adds the names of all partitions, of a store at rest. */
+static void golden_add_names(struct golden_lines *lines, struct storage *storage)
+{
+    struct diskwheel_store *store = diskwheel_store_of(storage);
+    const struct record_key from = {0, 0};
+    struct diskwheel_record record;
+    struct diskwheel_merge merge;
+
+    assert_null(store->frozen);
+    diskwheel_merge_init(&merge, DISKWHEEL_NAMES);
+    assert_true(diskwheel_merge_add_stage(&merge, store->active, store->active->cuts, from));
+    for (size_t i = store->view->count; i-- > 0;) {
+        struct diskwheel_run *run = store->view->runs[i];
+
+        assert_true(diskwheel_merge_add_run(&merge, run, run->cuts, from));
+    }
+    while (!diskwheel_merge_next(&merge, &record, NULL)) {
+        const struct store_key key = store_row_key(record.key);
+
+        golden_add_record(lines, "names", (struct bytes){key.data, key.size}, record.value);
+    }
+    diskwheel_merge_deinit(&merge);
 }
 
 static void golden_add_partition(struct golden_lines *lines, struct storage *storage,
@@ -92,6 +126,7 @@ static struct buffer golden_told(struct storage *storage)
     buffer_init(&text);
     for (uint16_t i = 0; i < GOLDEN_PARTITIONS; i++)
         golden_add_partition(&lines, storage, i);
+    golden_add_names(&lines, storage);
     qsort(lines.lines, lines.count, sizeof(*lines.lines), golden_compare);
     for (size_t i = 0; i < lines.count; i++) {
         buffer_append_text(&text, lines.lines[i]);

@@ -547,6 +547,7 @@ static enum error_code diskwheel_read_export_records(struct diskwheel_store *sto
     const bool is_seen = !store->parts[part->export->partition].is_torn &&
                          diskwheel_read_look(store, table, from, to, SIZE_MAX, &sight);
     part->export->place = store->parts[part->export->partition].place;
+    export_leave_newer(part->export, store->parts[part->export->partition].serial_max);
     pthread_mutex_unlock(&store->lock);
     if (!is_seen)
         return diskwheel_read_unseen(store, part->export->partition, ret_error);
