@@ -279,7 +279,6 @@ static void replica_sweep(struct replica *replica, struct instant now)
     if (!sweep_is_going(&replica->sweep) && now.ns >= replica->sweep_at.ns &&
         sweep_is_due(&replica->options.sweep, &replica->log)) {
         sweep_start(&replica->sweep, &replica->options.sweep, replica->options.partition);
-        replica->sweep_log_bytes = replica->log.bytes;
         replica->sweep_part_at = now;
     }
     if (!sweep_is_going(&replica->sweep) || now.ns < replica->sweep_part_at.ns)
@@ -311,7 +310,7 @@ static void replica_swept(struct replica *replica)
 }
 
 /* Lets the sweep rest after a part, for longer if the part took longer: commits wait while a part
- * is in flight. A sweep during which the log has doubled is too slow, and stops resting. */
+ * is in flight. A sweep that is too slow does not rest. */
 static void replica_rest(struct replica *replica, struct instant now)
 {
     if (!replica->is_sweep_landed)
@@ -320,7 +319,7 @@ static void replica_rest(struct replica *replica, struct instant now)
     const uint64_t took_ms = instant_since_ns(replica->sweep_sent_at, now) / 1000000;
     const uint64_t rest_ms =
         took_ms < SWEEP_REST_MS_MAX / SWEEP_RESTS ? SWEEP_RESTS * took_ms : SWEEP_REST_MS_MAX;
-    const bool is_slow = replica->log.bytes / 2 > replica->sweep_log_bytes;
+    const bool is_slow = sweep_is_slow(&replica->sweep, &replica->options.sweep, &replica->log);
     replica->sweep_part_at = is_slow ? now : instant_add_ms(now, rest_ms);
 }
 

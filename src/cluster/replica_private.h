@@ -57,7 +57,6 @@ struct replica {
     bool is_sweep_landed;     /* that part is durable, but `sweep_part_at` is not set yet */
     /* time of that part; earliest time of the next one */
     struct instant sweep_sent_at, sweep_part_at;
-    uint64_t sweep_log_bytes; /* size of the log when the sweep began */
     /* offset before which the log may drop records: a copy of log.trim; requested if is_trimmed */
     uint64_t trim;
     uint64_t trim_next; /* offset that this replica must have read before the trim */

@@ -6,8 +6,7 @@
 struct replica_pace {
     struct replica_host *host;
     uint64_t took_ms; /* duration of each append */
-    /* shortest and longest pause between two parts: of the first four, before the log has
-     * doubled */
+    /* shortest and longest pause between two parts: of the first four */
     uint64_t rest_ms_min, rest_ms_max;
     uint64_t rest_ms_last;
     size_t parts;
@@ -84,7 +83,8 @@ static uint64_t fixture_pace(struct replica_fixture *fixture, struct replica_pac
 }
 
 /* A sweep pauses after each part for nine times as long as the part took, at most for a second. A
- * commit in a pause is sent at once. When the log has doubled, the sweep pauses no more. */
+ * commit in a pause is sent at once. When the log grows faster than the sweep copies, it pauses no
+ * more. */
 static void test_a_sweep_rests(void **state)
 {
     struct replica_fixture *fixture = *state;

@@ -120,6 +120,14 @@ void sweep_give_up(struct sweep *sweep)
     sweep->step_ = SWEEP_IDLE;
 }
 
+bool sweep_is_slow(const struct sweep *sweep, const struct sweep_limits *limits,
+                   const struct sweep_log *log)
+{
+    const uint64_t most = sweep->bytes_ + sweep->bytes_ / 2 + limits->log_bytes_min / 4;
+
+    return log->has_begin && log->bytes - log->begin_bytes > most;
+}
+
 enum error_code sweep_next(struct sweep *sweep, struct storage *storage, struct buffer *to,
                            struct error *ret_error)
 {

@@ -119,6 +119,11 @@ static inline bool sweep_is_going(const struct sweep *sweep)
     return sweep->step_ != SWEEP_IDLE;
 }
 
+/* True if the log has grown by more than the copies and half as much again, and a quarter of
+ * `log_bytes_min`: at that pace it would be too long again when the sweep ends. */
+bool sweep_is_slow(const struct sweep *sweep, const struct sweep_limits *limits,
+                   const struct sweep_log *log);
+
 /* Appends the body of the next record. Appends nothing if it is not ready: ask again. */
 enum error_code sweep_next(struct sweep *sweep, struct storage *storage, struct buffer *to,
                            struct error *ret_error);
