@@ -2,6 +2,7 @@
 #include "cluster/peers_private.h"
 
 #include "sys/clock.h"
+#include "sys/process.h"
 
 #include <curl/curl.h>
 #include <stdlib.h>
@@ -39,9 +40,7 @@ static void peers_node_destroy(struct peers_node *node)
     free(node);
 }
 
-static void *peers_run(void *argument);
-
-/* Makes a node with its threads; the caller holds the lock. NULL if out of memory or threads. */
+/* Makes a node; the caller holds the lock. NULL if out of memory. */
 static struct peers_node *peers_node_create(struct peers *peers, uint32_t id)
 {
     struct peers_node *node = calloc(1, sizeof(*node));
@@ -55,24 +54,43 @@ static struct peers_node *peers_node_create(struct peers *peers, uint32_t id)
     list_init(&node->copies);
     pthread_cond_init(&node->changed, NULL);
     for (size_t i = 0; i < PEERS_LANES_ALL; i++) {
-        struct peers_lane *lane = &node->lanes[i];
-
-        lane->node = node;
-        lane->is_slow = i == PEERS_SLOW_LANE;
-        lane->has_thread =
-            pthread_create(&lane->thread, NULL, i == PEERS_COPY_LANE ? peers_copy_run : peers_run,
-                           lane) == 0;
+        node->lanes[i].node = node;
+        node->lanes[i].is_slow = i == PEERS_SLOW_LANE;
     }
     return node;
 }
 
-static bool peers_node_serves(const struct peers_node *node, bool is_slow)
+/* Starts the thread of a lane, if it has none; the caller holds the lock. Returns false if out of
+ * threads. */
+static bool peers_lane_start(struct peers_lane *lane, void *(*run)(void *lane))
 {
-    return node->lanes[is_slow ? PEERS_SLOW_LANE : 0].has_thread;
+    lane->has_thread = lane->has_thread || thread_start(&lane->thread, run, lane, "tw-peer-%u",
+                                                        (unsigned)lane->node->id) == 0;
+    return lane->has_thread;
 }
 
-/* Returns the node of this number with its threads; the caller holds the lock. NULL if out of
- * memory, or there are too many. */
+static void *peers_run(void *argument);
+
+/* True if a lane takes such requests. If none is free, another is started. The caller holds the
+ * lock, and the peers do not stop. */
+static bool peers_node_serves(struct peers_node *node, bool is_slow)
+{
+    const size_t first = is_slow ? PEERS_SLOW_LANE : 0;
+    const size_t end = is_slow ? PEERS_SLOW_LANE + 1 : PEERS_LANES;
+
+    for (size_t i = first; i < end; i++) {
+        struct peers_lane *lane = &node->lanes[i];
+
+        if (!lane->has_thread)
+            return peers_lane_start(lane, peers_run) || i > first;
+        if (lane->is_free)
+            return true;
+    }
+    return true;
+}
+
+/* Returns the node of this number; the caller holds the lock. NULL if out of memory, or there are
+ * too many. */
 static struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
 {
     for (size_t i = 0; i < peers->node_count; i++)
@@ -113,11 +131,11 @@ static bool peers_queue(struct peers *peers, uint32_t id, struct peers_request *
     const bool is_slow = peers_is_slow(request->command);
 
     pthread_mutex_lock(&peers->lock);
-    struct peers_node *node = peers_node_of(peers, id);
-    const bool fits = node && peers_node_serves(node, is_slow) &&
-                      node->waiting_weight + request->weight_ <= PEERS_WAITING_MAX &&
+    struct peers_node *node = atomic_load(&peers->is_stopping) ? NULL : peers_node_of(peers, id);
+    const bool fits = node && node->waiting_weight + request->weight_ <= PEERS_WAITING_MAX &&
                       (node->waiting_bytes == 0 || /* one request alone may be larger */
-                       node->waiting_bytes + request->bytes_ <= PEERS_BYTES_MAX);
+                       node->waiting_bytes + request->bytes_ <= PEERS_BYTES_MAX) &&
+                      peers_node_serves(node, is_slow);
     if (fits) {
         list_push(&node->waiting[is_slow], &request->link_);
         node->waiting_weight += request->weight_;
@@ -191,8 +209,10 @@ static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
 
     list_init(&late);
     pthread_mutex_lock(&peers->lock);
+    lane->is_free = true;
     while (list_is_empty(waiting) && !atomic_load(&peers->is_stopping))
         pthread_cond_wait(&node->changed, &peers->lock);
+    lane->is_free = false;
     const struct instant now = instant_now();
     while (!list_is_empty(waiting) && !atomic_load(&peers->is_stopping)) {
         struct peers_request *request = list_item(waiting->next, struct peers_request, link_);
@@ -209,6 +229,8 @@ static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
             weight += request->weight_;
         }
     }
+    if (!list_is_empty(waiting) && !atomic_load(&peers->is_stopping))
+        (void)peers_node_serves(node, lane->is_slow); /* the rest does not wait for this lane */
     pthread_mutex_unlock(&peers->lock);
     peers_fail_all(peers, &late, ERROR_OVERLOADED);
 }
@@ -435,7 +457,7 @@ void peers_copy(struct peers *peers, struct peers_copy *copy)
     pthread_mutex_lock(&peers->lock);
     struct peers_node *node =
         atomic_load(&peers->is_stopping) ? NULL : peers_node_of(peers, copy->node);
-    const bool is_taken = node && node->lanes[PEERS_COPY_LANE].has_thread;
+    const bool is_taken = node && peers_lane_start(&node->lanes[PEERS_COPY_LANE], peers_copy_run);
     if (is_taken) {
         list_push(&node->copies, &copy->link_);
         pthread_cond_broadcast(&node->changed);
