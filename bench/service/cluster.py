@@ -3,7 +3,8 @@
 steady rate; or the size of the log's table, while timers that soon end are made at a steady rate.
 
     cluster.py [--seconds N] [--rate N]
-    cluster.py --table SECONDS [--table-rate N] [--sweep-bytes-min SIZE] [--retain TIME] [--cancelled PERCENT]
+    cluster.py --table SECONDS [--table-rate N] [--sweep-bytes-min SIZE] [--sweep-factor N] [--retain TIME]
+               [--cancelled PERCENT]
 
 CPU is that of the nodes and of the primary's sessions, for each create: it depends less on other work of the machine than
 rates and times do. TMPDIR=/dev/shm leaves the disk out.
@@ -177,12 +178,14 @@ def main():
     parser.add_argument("--table", type=int, default=0)
     parser.add_argument("--table-rate", type=int, default=50000)
     parser.add_argument("--sweep-bytes-min", default="256M")
+    parser.add_argument("--sweep-factor", default="2")
     parser.add_argument("--retain", default="1h")
     parser.add_argument("--cancelled", type=int, default=0)
     options = parser.parse_args()
     with postgres_servers.Pair() as pair:
         nodes = [cluster_nodes.Node(number, pair.brokers(), "--partitions", str(PARTITIONS), "--cluster-listen", "127.0.0.1:0",
-                                    "--cluster-sweep-bytes-min", options.sweep_bytes_min, "--retain", options.retain,
+                                    "--cluster-sweep-bytes-min", options.sweep_bytes_min,
+                                    "--cluster-sweep-factor", options.sweep_factor, "--retain", options.retain,
                                     under=("sh", "-c", 'exec "$@" >/dev/null', "sh"))  # without the lines of log: targets
                  for number in (1, 2, 3)]
         try:
