@@ -119,6 +119,17 @@ static enum error_code outbox_ask_and_read(struct outbox_reader *outbox,
     return code;
 }
 
+/* Fails if the server committed the last statement without its standby, since a wait for it was
+ * cancelled: after a fail-over the rows would be there again. A new connection begins with a commit
+ * that waits, and deletes them once more. */
+static enum error_code outbox_check_commit(struct outbox_reader *outbox)
+{
+    return postgres_connection_take_warning(&outbox->connection)
+               ? error_set(&outbox->error, ERROR_IO,
+                           "the server committed without its standby: it is asked again")
+               : ERROR_NONE;
+}
+
 /* ---- to become the reader ---- */
 
 /* Finds out whether a pooler is between, which shows another process than that of the server. */
@@ -196,6 +207,10 @@ static enum error_code outbox_claim(struct outbox_reader *outbox, uint64_t *ret_
 
     if (code)
         return code;
+    if ((code = outbox_check_commit(outbox))) {
+        PQclear(result);
+        return code;
+    }
     if (PQntuples(result)) {
         *ret_incarnation = postgres_result_u64(result, 0, 0);
         outbox->epoch = postgres_result_u64(result, 0, 1);
@@ -266,9 +281,12 @@ static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
         buffer_failed(&outbox->problems))
         return error_set(&outbox->error, ERROR_NO_MEMORY, "out of memory");
     outbox->deleted += count;
-    return then == OUTBOX_READ_ON && !outbox_needs_vacuum(outbox)
-               ? outbox_ask_and_read(outbox, &query, NULL)
-               : postgres_connection_ask(&outbox->connection, &query, NULL, &outbox->error);
+    postgres_connection_take_warning(&outbox->connection); /* of a VACUUM that only the owner may */
+    const enum error_code code =
+        then == OUTBOX_READ_ON && !outbox_needs_vacuum(outbox)
+            ? outbox_ask_and_read(outbox, &query, NULL)
+            : postgres_connection_ask(&outbox->connection, &query, NULL, &outbox->error);
+    return code ? code : outbox_check_commit(outbox);
 }
 
 /* Begins the three arrays of outbox_delete. */

@@ -403,6 +403,27 @@ class OutboxUnderKills(Crowd):
         self.end_writers(writers)
         self.check(standby, daemon)
 
+    def test_a_row_whose_end_the_standby_lacks_is_one_timer(self):
+        """Method: the wait of its DELETE for the standby is cancelled, another row is there, and the standby is promoted."""
+        daemon, standby = self.start(self.where), self.pair.standby
+        harness.wait_until(lambda: self.server.look("SELECT holder FROM tickwheel.reader"), 20, "it reads")
+        os.kill(daemon.process.pid, signal.SIGSTOP)
+        self.server.look("SELECT tickwheel.schedule('queue:a', '1 h', payload => '\"one\"')")
+        standby.stop(signal.SIGKILL)
+        os.kill(daemon.process.pid, signal.SIGCONT)
+        waits = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'tickwheeld'"
+        session = harness.wait_until(lambda: self.server.ask(waits), 30, "the DELETE waits for the standby")
+        self.server.look("SET synchronous_commit = local; SELECT tickwheel.schedule('queue:a', '1 h', payload => '\"two\"')")
+        self.server.ask(f"SELECT pg_cancel_backend({session})")
+        harness.wait_until(lambda: "committed without its standby" in daemon.output(), 30, "it is told")
+        self.server.stop(signal.SIGKILL)
+        postgres_servers.Postgres.start(standby)
+        standby.promote()
+        standby.look("SELECT tickwheel.schedule('queue:a', '1 h', payload => '\"three\"')")
+        self.await_empty(standby)
+        harness.wait_until(lambda: [timer["payload"] for timer in self.timers(daemon)].count("three"), 20, "it goes on")
+        self.assertEqual([timer["payload"] for timer in self.timers(daemon)].count("one"), 1)
+
 
 @unittest.skipIf(postgres_servers.missing(), postgres_servers.missing())
 class OutboxOfACluster(Crowd):
