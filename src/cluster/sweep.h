@@ -1,10 +1,10 @@
 /*
  * sweep.h - copies of a partition in its own log, so that the records before them can be dropped.
  *
- * The owner appends a begin, copies of all its rows, and an end. A reader that has all rows passes
- * them over. An empty reader that begins with the begin of a sweep has all rows at its end: if the
- * last record of a key after the begin is later than its copy, the reader has its value; otherwise
- * the copy has it.
+ * The owner appends a begin, copies of the rows that it has then, and an end. A reader that has all
+ * rows passes them over. An empty reader that begins with the begin of a sweep has all rows at its
+ * end: those made since the begin are in the log, and of the others the later of a row's copy and
+ * its last record counts.
  *
  * A record has its kind (1 byte), the offset of the begin (8), in an end the bytes of all rows (8),
  * and row operations (rowop.h), all puts.
@@ -119,8 +119,8 @@ static inline bool sweep_is_going(const struct sweep *sweep)
     return sweep->step_ != SWEEP_IDLE;
 }
 
-/* True if the log has grown by more than the copies and half as much again, and a quarter of
- * `log_bytes_min`: at that pace it would be too long again when the sweep ends. */
+/* True if the log has grown since the begin by more than one and a half times the copies so far and
+ * a quarter of `log_bytes_min`: at that pace it would be too long again when the sweep ends. */
 bool sweep_is_slow(const struct sweep *sweep, const struct sweep_limits *limits,
                    const struct sweep_log *log);
 

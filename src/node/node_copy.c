@@ -25,12 +25,12 @@ static bool copy_may_give(const struct roster *roster, const struct roster_membe
     return roster_is_alive(roster, member) && (role == ROSTER_STANDBY || role == ROSTER_OWNER);
 }
 
-/* Prefers a standby to the owner, which has other work. */
+/* Prefers a standby to the owner, which has other work, but for the first page. */
 void node_copy_find_givers(struct node *node, const struct roster *roster, uint16_t partition)
 {
     struct node_replica *replica = &node->cluster.replicas[partition];
     const uint32_t self = node->config->cluster_node_id;
-    uint32_t givers[COPY_GIVERS] = {0};
+    uint32_t givers[COPY_GIVERS] = {0}, owner = 0;
     uint64_t best = 0;
     size_t count = 0;
 
@@ -40,6 +40,9 @@ void node_copy_find_givers(struct node *node, const struct roster *roster, uint1
         if (member->node != self && copy_may_give(roster, member, partition) &&
             member->standings[partition].next > best)
             best = member->standings[partition].next;
+        if (member->node != self && copy_may_give(roster, member, partition) &&
+            member->standings[partition].role == ROSTER_OWNER)
+            owner = member->node;
     }
     for (int role = ROSTER_STANDBY; role <= ROSTER_OWNER; role++)
         for (size_t i = 0; i < roster_count(roster) && count < COPY_GIVERS; i++) {
@@ -52,6 +55,7 @@ void node_copy_find_givers(struct node *node, const struct roster *roster, uint1
         }
     for (size_t i = 0; i < COPY_GIVERS; i++)
         atomic_store(&replica->givers[i], givers[i]);
+    atomic_store(&replica->giver_owner, owner);
     atomic_store(&replica->giver_next, best);
 }
 
@@ -93,10 +97,22 @@ static void copy_done(struct peers_copy *ask, const struct copy_page *page)
     node_replica_tell(replica, REPLICA_PAGE);
 }
 
+static bool copy_is_at_its_first_page(const struct node_replica *replica)
+{
+    uint8_t table;
+
+    return storage_export_cursor(&replica->copy_ask.at, &table).size == 0 && table == 0;
+}
+
+/* Returns the node to ask; 0 for none. The first page is asked of the owner: one that gives it
+ * writes names as a copy needs them (storage.h), which owners of earlier builds do not, and each
+ * further page must be of the same claim. */
 static uint32_t copy_giver(struct node_replica *replica)
 {
     size_t count = 0;
 
+    if (copy_is_at_its_first_page(replica))
+        return atomic_load(&replica->giver_owner);
     while (count < COPY_GIVERS && atomic_load(&replica->givers[count]))
         count++;
     return count ? atomic_load(&replica->givers[replica->missed_pages % count]) : 0;
@@ -127,10 +143,13 @@ static void copy_ask(struct node_replica *replica, uint32_t giver)
 enum node_copy_step node_copy_begin(struct node_replica *replica)
 {
     struct node *node = replica->node;
-    const uint32_t giver = copy_giver(replica);
 
-    if (!node->route.copy || !giver || copy_is_asked(replica) ||
+    if (!node->route.copy || copy_is_asked(replica) ||
         !replica_wants_copy(replica->replica, atomic_load(&replica->giver_next)))
+        return NODE_COPY_NONE;
+    replica->copy_ask.at = (struct storage_export){.partition = replica->partition->index};
+    const uint32_t giver = copy_giver(replica);
+    if (!giver)
         return NODE_COPY_NONE;
     if (!node_control_has_address(node))
         return NODE_COPY_WAITS;
@@ -140,7 +159,6 @@ enum node_copy_step node_copy_begin(struct node_replica *replica)
     }
     replica->is_copying = true;
     replica->missed_pages = 0;
-    replica->copy_ask.at = (struct storage_export){.partition = replica->partition->index};
     copy_ask(replica, giver);
     return NODE_COPY_ASKS;
 }
@@ -161,8 +179,11 @@ void node_copy_hear(struct node_replica *replica, struct instant now)
 {
     if (!replica->is_copying || copy_is_asked(replica))
         return; /* the answer is late */
-    /* A page of an earlier place comes from a giver that lags the one before. */
-    if (replica->has_page && replica->page.at.place.next >= replica->copy_ask.at.place.next) {
+    /* A page of an earlier place comes from a giver that lags the one before; a first page of
+     * another owner, from one that is the owner no more. */
+    if (replica->has_page && replica->page.at.place.next >= replica->copy_ask.at.place.next &&
+        (!copy_is_at_its_first_page(replica) ||
+         replica->page.at.place.node == replica->copy_ask.node)) {
         struct copy_page page = replica->page;
 
         page.rows = buffer_bytes(&replica->page_rows);

@@ -80,6 +80,7 @@ struct node_replica {
     _Atomic uint64_t copies_given;                     /* complete copies given to other nodes */
     /* nodes with a copy, by their notes; unused elements are 0 */
     _Atomic uint32_t givers[COPY_GIVERS];
+    _Atomic uint32_t giver_owner; /* gives the first page; 0 if no other node owns it */
     _Atomic uint64_t giver_next; /* highest offset that one of them has read */
 
     pthread_mutex_t lock;

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* A part ends after this many times its rows, because forgotten rows are examined too. */
+/* A part ends after this many times its rows: those that are not copied are examined too. */
 enum { EXPORT_LOOKS = 16 };
 
 static const enum rowop_table export_tables[] = {ROWOP_TIMERS, ROWOP_MOVED, ROWOP_META};
@@ -21,9 +21,12 @@ void export_begin(struct export_part *part, struct storage_export *export,
     part->begin = rowop_begin(to);
 }
 
-void export_leave_newer(struct storage_export *export, uint64_t serial_max)
+void export_leave_newer(struct export_part *part, uint64_t serial_max)
 {
-    if (export->step_ == 0 && export->key_size_ == 0 && !export->serial_end_)
+    struct storage_export *export = part->export;
+
+    part->is_first = export->step_ == 0 && export->key_size_ == 0;
+    if (part->is_first && !export->serial_end_)
         export->serial_end_ = serial_max + 1;
 }
 
@@ -76,6 +79,8 @@ static enum error_code export_look_at_row(const struct export_part *part, struct
 
     if (!store_row_key_parse(key, &at))
         return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
+    if (part->is_first && export_is_newer(part, at.low))
+        return error_set(ret_error, ERROR_CORRUPT, "a serial above that of the partition");
     const enum error_code code = record_row_decode(at, value, ret_view, ret_error);
     *ret_is_wanted = !code && at.high >> 48 == part->export->partition &&
                      !export_is_newer(part, at.low) &&

@@ -3,16 +3,17 @@
  * whatever order a backend keeps them in.
  *
  *     export_begin(&part, export, forgotten_before, &body);
- *     export_leave_newer(export, serial_max);        of the partition, in the same moment
+ *     export_leave_newer(&part, serial_max);         in the same moment as the rows are read
  *     while (!export->is_done && !export_is_full(&part))
  *         for each record of the table export_table(export) behind the key export_key(export):
  *             export_add(&part, key, value, &error);
  *         export_end_table(export);                  unless the part is full
  *     export_end(&part);
  *
- * Each row is followed by the entries of its timer's names: those of all partitions are in order of
- * their hashes, and to examine them all for each partition took sixteen times as long. A timer that
- * moves to an earlier position, behind the part, has its names in that write (record_name_next).
+ * Each row is followed by the entries of its timer's names. The names of all partitions are one
+ * table, in order of their hashes: to copy them from there, all names of the node are examined for
+ * each partition. A timer that moves to a position which was copied already has its names in the
+ * write that moves it (record_name_next).
  *
  * The order of the tables is part of the format: rows come first, for a trim that a reader applies
  * between two parts finds pointers and names of rows by the rows that it has (memory.c).
@@ -31,15 +32,16 @@ struct export_part {
     struct buffer *to;
     size_t begin;       /* offset of the body in the buffer */
     size_t rows, looks; /* rows copied; rows examined */
+    bool is_first;
 };
 
 void export_begin(struct export_part *part, struct storage_export *export,
                   struct wall forgotten_before, struct buffer *to);
 
-/* Leaves out timers with a greater serial than this from now on, if this is the first part. Those
- * that are made meanwhile lie behind the parts, as their dues do: without this a copy of a busy
- * partition is longer the longer it takes. */
-void export_leave_newer(struct storage_export *export, uint64_t serial_max);
+/* If this is the first part, timers with a greater serial than `serial_max`, the greatest of the
+ * partition, are left out from now on: they are made later. As they are due later, too, an export
+ * that took them would be longer the longer it takes. */
+void export_leave_newer(struct export_part *part, uint64_t serial_max);
 
 enum rowop_table export_table(const struct storage_export *export);
 

@@ -113,7 +113,8 @@ enum error_code memory_export(struct storage *storage, struct storage_export *ex
     pthread_mutex_lock(&memory->lock);
     enum error_code code = memory_fault_hits(&memory->read_fault);
     export->place = memory->places[export->partition];
-    export_leave_newer(export, memory_serial_max(memory, export->partition));
+    if (export_table(export) == ROWOP_TIMERS && export_key(export).size == 0)
+        export_leave_newer(&part, memory_serial_max(memory, export->partition));
     if (!code && memory->corrupt_count)
         code = error_set(ret_error, ERROR_CORRUPT, "records were set aside");
     while (!code && !export->is_done && !export_is_full(&part))

@@ -28,7 +28,8 @@
  *   is_forgotten          the row at was_at goes, with the second row and the entries of its names
  *   alive, was_final      a final record lives again: as above, and it counts as live from now on
  * Beside that it keeps the entries of the timer's names (name.h): all are written with a new row,
- * with a revived timer, and when the timer is final, when its watched keys are removed.
+ * with a revived timer, with a row that moves to an earlier position, and when the timer is final,
+ * when its watched keys are removed.
  * Positions are from 1 up to, not including, 2^48 - 1 milliseconds.
  *
  * Errors     ERROR_IO (storage failed), ERROR_NO_MEMORY, ERROR_DISK_FULL. The call may be
@@ -464,7 +465,7 @@ static inline enum error_code storage_load_kept(struct storage *storage, uint16_
 
 /* Appends to `to` a body with copies of the next records of the partition; nothing if this part
  * has none. The parts may be put into the partition's log, each before the bodies that are
- * prepared after it; timers that were made after the first part was read are left to those bodies.
+ * prepared after it; timers that were made after the first part was read may be left to those bodies.
  * Then an empty partition to which the log is applied from the first part on becomes equal to the
  * partition. So does one that gets all parts first, whose places do not go
  * back, and then the log from the first part's place up to the last part's or later.
