@@ -160,7 +160,9 @@ enum error_code cluster_log_client_open(const struct cluster_log_options *option
                                             .append_timeout_ms = options->append_timeout_ms};
     const struct log_postgres_options postgres = {.uri = options->uri,
                                                   .name = options->name,
-                                                  .append_timeout_ms = options->append_timeout_ms};
+                                                  .append_timeout_ms = options->append_timeout_ms,
+                                                  .must_replicate =
+                                                      options->durability != CLUSTER_LOG_SERVER};
     struct cluster_log_client *client = calloc(1, sizeof(*client));
 
     if (!client)

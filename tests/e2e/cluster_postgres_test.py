@@ -170,6 +170,11 @@ class FaultsTest(OnPostgres):
         harness.wait_until(lambda: daemon.call("POST", "/v1/timers", TIMER)[0] == 201, READY_S, "it goes on")
         count = int(pair.primary.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tickwheel'"))
         self.assertLessEqual(count, CONNECTIONS_MAX)
+        pair.primary.set("synchronous_standby_names = ''")  # as a promoted standby has it
+        self.await_trouble(daemon, "the server would acknowledge alone")
+        self.assertNotEqual(daemon.call("POST", "/v1/timers", TIMER)[0], 201)
+        pair.primary.set("synchronous_standby_names = 'standby'")
+        harness.wait_until(lambda: daemon.call("POST", "/v1/timers", TIMER)[0] == 201, READY_S, "it goes on")
 
     def test_a_fail_over_that_lost_timers(self):
         primary = self.server()

@@ -152,7 +152,9 @@ static enum error_code tables_postgres_append(struct tables_postgres *tables,
 {
     const struct log_postgres_options options = {.uri = tables->options->uri,
                                                  .name = tables->options->name,
-                                                 .append_timeout_ms = TABLES_POSTGRES_WAIT_MS};
+                                                 .append_timeout_ms = TABLES_POSTGRES_WAIT_MS,
+                                                 .must_replicate = tables->options->durability ==
+                                                                   TABLES_POSTGRES_REPLICATED};
     struct log_postgres_client *client = NULL;
     struct log *log = NULL;
     enum error_code code = log_postgres_client_open(&options, &client, ret_error);

@@ -127,10 +127,10 @@ static enum log_trouble log_postgres_trouble(const struct log *head, char *ret_t
         log->unlanded_at.ns && now.ns >= instant_add_ms(log->unlanded_at, patience_ms).ns;
     if (has_trouble && is_alone)
         snprintf(ret_text, size, "no PostgreSQL server answers: %s",
-                 *client->cause ? client->cause : "it is silent");
+                 log_postgres_client_cause(client, "it is silent"));
     else if (has_trouble)
         snprintf(ret_text, size, "no append is acknowledged by PostgreSQL: %s",
-                 *client->cause ? client->cause : "does a synchronous standby not answer?");
+                 log_postgres_client_cause(client, "does a synchronous standby not answer?"));
     pthread_mutex_unlock(&client->lock);
     return !has_trouble ? LOG_FINE : is_alone ? LOG_ALONE : LOG_SLOW;
 }

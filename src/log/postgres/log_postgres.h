@@ -17,7 +17,8 @@
  * the append itself; before it has LANDED the row is written once more, which waits until the
  * server has replicated it.
  *
- * What the server acknowledged is as durable as its settings say: tables_postgres.h checks them.
+ * What the server acknowledged is as durable as its settings say: tables_postgres.h checks them,
+ * and with `must_replicate` each append does.
  *
  * Errors     ERROR_INVALID for a URI that libpq does not take.
  * Threads    As log.h. A client has one thread, with at most LOG_POSTGRES_CONNECTIONS connections.
@@ -39,6 +40,8 @@ struct log_postgres_options {
     const char *uri;            /* postgres://...; borrowed until the close, like `name` */
     const char *name;           /* name of the cluster; its table is NAME_log */
     uint64_t append_timeout_ms; /* time after which an append is in doubt */
+    /* a server whose settings do not make a commit wait for a standby takes no append */
+    bool must_replicate;
 };
 
 struct log_postgres_client;

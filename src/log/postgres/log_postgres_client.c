@@ -20,7 +20,7 @@ enum {
     IDLE_MS = 200,
 };
 
-/* The statements. %1$s is the name of the table. An append names the record before it, and takes
+/* The statements. %1$s is the name of the table, %2$s a condition. An append names the record before it, and takes
  * part only if that is there, or if it is the first one of the log; rows are inserted in one order,
  * so that statements of two nodes do not wait for each other in a circle. */
 static const char append_format[] =
@@ -29,16 +29,16 @@ static const char append_format[] =
     " (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.body"
     " FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[])"
     " AS a (partition, place, before, chain, body)"
-    " WHERE EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition"
+    " WHERE (EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition"
     " AND b.place = a.place - 1 AND b.chain = a.before) OR (a.place = 0"
-    " AND NOT EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition))"
+    " AND NOT EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition)))%2$s"
     " ORDER BY a.partition ON CONFLICT DO NOTHING RETURNING l.partition, l.appended";
 static const char look_format[] =
     "SELECT (SELECT chain FROM \"%1$s_log\" WHERE partition = $1 AND place = $2),"
     " (SELECT chain FROM \"%1$s_log\" WHERE partition = $1 AND place = $2 - 1),"
     " (SELECT max(place) FROM \"%1$s_log\" WHERE partition = $1)";
 static const char repeat_format[] = "UPDATE \"%1$s_log\" SET chain = chain WHERE partition = $1"
-                                    " AND place = $2 AND chain = $3 RETURNING appended";
+                                    " AND place = $2 AND chain = $3%2$s RETURNING appended";
 static const char seek_format[] = "SELECT place, chain FROM \"%1$s_log\" WHERE partition = $1"
                                   " ORDER BY place DESC LIMIT 1";
 static const char read_format[] =
@@ -62,6 +62,15 @@ static const char trim_format[] =
     "DELETE FROM \"%1$s_log\" WHERE partition = $1 AND place < least($2,"
     " (SELECT max(place) FROM \"%1$s_log\" WHERE partition = $1))"
     " AND EXISTS (SELECT FROM \"%1$s_log\" WHERE partition = $1 AND place = $3 AND chain = $4)";
+
+/* The condition of what is written, if it must be on two servers: a server that would acknowledge
+ * it alone, such as a standby after its promotion, fails with ALONE_STATE, for the text is no
+ * number. */
+static const char replicated[] =
+    " AND CASE WHEN current_setting('synchronous_standby_names') = ''"
+    " OR current_setting('synchronous_commit') IN ('off', 'local')"
+    " THEN ('alone: ' || current_setting('synchronous_commit'))::int8 ELSE 0 END = 0";
+#define ALONE_STATE "22P02"
 
 void log_postgres_client_wake(struct log_postgres_client *client)
 {
@@ -87,9 +96,12 @@ static uint64_t log_postgres_row(uint32_t partition)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static bool log_postgres_write(char *room, size_t size, const char *format, const char *name)
+static bool log_postgres_write(char *room, size_t size, const char *format,
+                               const struct log_postgres_options *options)
 {
-    return (size_t)snprintf(room, size, format, name) < size;
+    const char *condition = options->must_replicate ? replicated : "";
+
+    return (size_t)snprintf(room, size, format, options->name, condition) < size;
 }
 #pragma GCC diagnostic pop
 
@@ -119,7 +131,7 @@ enum error_code log_postgres_client_prepare(struct log_postgres_client *client,
         return error_set(ret_error, ERROR_INVALID, "cluster_name: at most %d bytes, and no \"",
                          LOG_POSTGRES_NAME_MAX);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (!log_postgres_write(texts[i].room, texts[i].size, texts[i].format, name))
+        if (!log_postgres_write(texts[i].room, texts[i].size, texts[i].format, &client->options))
             return error_set(ret_error, ERROR_INVALID, "cluster_name: it is too long");
     client->answered_at = instant_now();
     enum error_code code = postgres_connection_open(&client->reader, &setup, ret_error);
@@ -281,6 +293,15 @@ static void log_postgres_take_answer(struct log_postgres_client *client,
     client->read_at = (struct instant){0}; /* another node may have appended */
 }
 
+const char *log_postgres_client_cause(const struct log_postgres_client *client,
+                                      const char *otherwise)
+{
+    if (client->refuses_alone)
+        return "the server would acknowledge alone (synchronous_standby_names, synchronous_commit),"
+               " and cluster_durability is replicated";
+    return *client->cause ? client->cause : otherwise;
+}
+
 static void log_postgres_note(struct log_postgres_client *client, const char *cause)
 {
     pthread_mutex_lock(&client->lock);
@@ -330,6 +351,8 @@ static void log_postgres_lane_turn(struct log_postgres_client *client,
         const bool failed = log_postgres_has_failed(client, connection, result);
 
         pthread_mutex_lock(&client->lock);
+        if (lane->step == LOG_POSTGRES_WAITS || lane->step == LOG_POSTGRES_REPEATS)
+            client->refuses_alone = postgres_result_is(result, ALONE_STATE);
         if (!failed)
             log_postgres_take_answer(client, lane, result, has_warning);
         log_postgres_unsend(lane);
@@ -370,8 +393,8 @@ static void log_postgres_expire(struct log_postgres_client *client, struct insta
             for (size_t k = 0; k < client->lanes[i].count; k++)
                 if (client->lanes[i].logs[k] == log)
                     client->lanes[i].logs[k] = NULL;
-        log_postgres_state_doubt(&log->state, *client->cause ? client->cause
-                                                             : "the server did not answer in time");
+        log_postgres_state_doubt(
+            &log->state, log_postgres_client_cause(client, "the server did not answer in time"));
         log_postgres_tell(log);
     }
     pthread_mutex_unlock(&client->lock);

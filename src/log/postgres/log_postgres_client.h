@@ -55,7 +55,7 @@ struct log_postgres_lane {
 
 struct log_postgres_client {
     struct log_postgres_options options;
-    char append_sql[900], look_sql[500], repeat_sql[300], seek_sql[300], read_sql[1000],
+    char append_sql[1200], look_sql[500], repeat_sql[600], seek_sql[300], read_sql[1000],
         anchor_sql[500], trim_sql[500];
     pthread_t thread;
     bool has_thread;
@@ -63,7 +63,8 @@ struct log_postgres_client {
     atomic_bool ends;
     pthread_mutex_t lock;
     struct list logs;
-    char cause[200];            /* why there is no connection; empty if there is one */
+    char cause[200];    /* why there is no connection; empty if there is one */
+    bool refuses_alone; /* the last statement that writes failed: it would not be replicated */
     struct instant answered_at; /* time of the last answer of the server */
 
     /* The thread's. */
@@ -99,5 +100,9 @@ enum error_code log_postgres_client_prepare(struct log_postgres_client *client,
 void *log_postgres_client_run(void *argument);
 
 void log_postgres_client_wake(struct log_postgres_client *client);
+
+/* Returns why appends are not acknowledged; `otherwise` if it is unknown. Called with the lock. */
+const char *log_postgres_client_cause(const struct log_postgres_client *client,
+                                      const char *otherwise);
 
 #endif

@@ -610,6 +610,38 @@ static void test_many_logs(void **state)
     }
 }
 
+/* A server without a standby takes no append that must be on two servers, and says why. */
+static void test_a_server_that_would_acknowledge_alone(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    const struct log_postgres_options options = {.uri = getenv("POSTGRES_URI"),
+                                                 .name = fixture->name,
+                                                 .append_timeout_ms = 2500,
+                                                 .must_replicate = true};
+    struct log_postgres_client *client = NULL;
+    struct log_event event;
+    char text[300];
+    bool is_told = false;
+
+    assert_int_equal(log_postgres_client_open(&options, &client, NULL), ERROR_NONE);
+    struct log *log = open_log(client, 7);
+    assert_int_equal(log_follow(log, 0, NULL), ERROR_NONE);
+    assert_event(log, LOG_END, 0);
+    send_text(log, 1, "alone");
+    while (log_wait(log, 50, &event) == LOG_NOTHING)
+        if (log_get_trouble(log, text, sizeof(text)) == LOG_SLOW)
+            is_told = strstr(text, "the server would acknowledge alone") != NULL;
+    assert_true(is_told);
+    assert_int_equal(event.kind, LOG_FAILED);
+    assert_non_null(strstr(event.reason, "cluster_durability is replicated"));
+    log_close(log);
+    log_postgres_client_close(client);
+    struct log *reader = open_log(fixture->client, 7);
+    assert_int_equal(log_follow(reader, 0, NULL), ERROR_NONE);
+    assert_event(reader, LOG_END, 0);
+    log_close(reader);
+}
+
 /* A table that is another one, and a name that is no name of a table. */
 static void test_tables(void **state)
 {
@@ -674,6 +706,7 @@ int main(void)
         LOG_POSTGRES_TEST(test_a_trim_of_a_lost_tail),
         LOG_POSTGRES_TEST(test_a_first_place_that_is_trimmed),
         LOG_POSTGRES_TEST(test_many_logs),
+        LOG_POSTGRES_TEST(test_a_server_that_would_acknowledge_alone),
         LOG_POSTGRES_TEST(test_tables),
         cmocka_unit_test(test_no_postgres_is_there),
     };
