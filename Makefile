@@ -116,7 +116,7 @@ publish-dry-run: ## build, check and install the packages of the client librarie
 test-brokers: ## the tests of Kafka (the cluster's log too) and RabbitMQ against real servers
 	@scripts/install-deps brokers
 	@tests/brokers/kafka/fetch
-	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|cluster|compose|copies|import|once|pass|rabbitmq|sweep)_test|cluster_script_test'
+	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|cluster|compose|copies|import|once|pass|rabbitmq|rabbitmq_source|sweep)_test|cluster_script_test'
 
 test-cluster: ## a cluster on three Kafka brokers, some of which are killed, and nodes too; ten minutes
 	@scripts/install-deps cluster-test

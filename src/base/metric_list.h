@@ -134,7 +134,7 @@
     X(CLUSTER_PLANNED, planned, GAUGE, "tickwheel_cluster_partitions_planned", "", 1,              \
       "Partitions that the plan gives to this node.")                                              \
     X(CLUSTER_TOPICS_WRONG, topics_wrong, GAUGE, "tickwheel_cluster_topics_wrong", "", 1,          \
-      "1 while a setting of a topic of the cluster endangers timers; checked each minute.")        \
+      "1 while a setting of the log's topics or database endangers timers; checked each minute.")  \
     X(CLUSTER_OWNED, owned, GAUGE, "tickwheel_cluster_partitions_owned", "", 1,                    \
       "Partitions that this node owns and serves.")                                                \
     X(CLUSTER_FOLLOWED, followed, GAUGE, "tickwheel_cluster_partitions_followed", "", 1,           \
