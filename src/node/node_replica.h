@@ -81,7 +81,7 @@ struct node_replica {
     /* nodes with a copy, by their notes; unused elements are 0 */
     _Atomic uint32_t givers[COPY_GIVERS];
     _Atomic uint32_t giver_owner; /* gives the first page; 0 if no other node owns it */
-    _Atomic uint64_t giver_next; /* highest offset that one of them has read */
+    _Atomic uint64_t giver_next;  /* highest offset that one of them has read */
 
     pthread_mutex_t lock;
     struct list batches; /* struct storage_batch, for the replica; guarded by lock */

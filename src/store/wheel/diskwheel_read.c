@@ -633,10 +633,9 @@ static enum error_code diskwheel_read_part(struct diskwheel_store *store,
     const enum error_code code =
         table == ROWOP_META
             ? diskwheel_read_export_meta(store, &part, ret_error)
-            : diskwheel_read_export_records(store, &part,
-                                            table == ROWOP_TIMERS ? DISKWHEEL_TIMERS
-                                                                  : DISKWHEEL_MOVED,
-                                            ret_error);
+            : diskwheel_read_export_records(
+                  store, &part, table == ROWOP_TIMERS ? DISKWHEEL_TIMERS : DISKWHEEL_MOVED,
+                  ret_error);
     export_end(&part);
     if (!code && buffer_failed(to))
         return error_set(ret_error, ERROR_NO_MEMORY, "export");
