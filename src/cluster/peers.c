@@ -71,8 +71,8 @@ static bool peers_lane_start(struct peers_lane *lane, void *(*run)(void *lane))
 
 static void *peers_run(void *argument);
 
-/* True if a lane takes such requests. If none is free, another is started. Called with the lock, and
- * not after the stop has begun, which joins the threads. */
+/* True if a lane takes such requests. If none is free, another is started. Called with the lock,
+ * and not after the stop has begun, which joins the threads. */
 static bool peers_node_serves(struct peers_node *node, bool is_slow)
 {
     const size_t first = is_slow ? PEERS_SLOW_LANE : 0;

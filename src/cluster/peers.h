@@ -13,8 +13,8 @@
  *
  * Each other node has connections of its own, each with a thread that starts when it is needed:
  * PEERS_LANES of them, another one for commands that read many rows, and another for pages of
- * copies (copy.h); so a silent node holds up nothing but its own requests. Both sides prove with each message that
- * they know the secret.
+ * copies (copy.h); so a silent node holds up nothing but its own requests. Both sides prove with
+ * each message that they know the secret.
  *
  * The first message on a connection is a greeting. Until a message of a connection is proved, the
  * listener takes no more than PEERS_STRANGER_SIZE_MAX bytes of it, and counts nothing for it; such

@@ -465,10 +465,10 @@ static inline enum error_code storage_load_kept(struct storage *storage, uint16_
 
 /* Appends to `to` a body with copies of the next records of the partition; nothing if this part
  * has none. The parts may be put into the partition's log, each before the bodies that are
- * prepared after it; timers that were made after the first part was read may be left to those bodies.
- * Then an empty partition to which the log is applied from the first part on becomes equal to the
- * partition. So does one that gets all parts first, whose places do not go
- * back, and then the log from the first part's place up to the last part's or later.
+ * prepared after it; timers that were made after the first part was read may be left to those
+ * bodies. Then an empty partition to which the log is applied from the first part on becomes equal
+ * to the partition. So does one that gets all parts first, whose places do not go back, and then
+ * the log from the first part's place up to the last part's or later.
  * ERROR_CORRUPT if records are damaged or were set aside, because a copy would lack them. */
 static inline enum error_code storage_export(struct storage *storage, struct storage_export *export,
                                              struct buffer *to, struct error *ret_error)
