@@ -310,17 +310,17 @@ static void replica_swept(struct replica *replica)
 }
 
 /* Lets the sweep rest after a part, for longer if the part took longer: commits wait while a part
- * is in flight. A sweep that is too slow does not rest. */
+ * is in flight, and readers must keep up. A sweep that is too slow rests as long as the part took. */
 static void replica_rest(struct replica *replica, struct instant now)
 {
     if (!replica->is_sweep_landed)
         return;
     replica->is_sweep_landed = false;
-    const uint64_t took_ms = instant_since_ns(replica->sweep_sent_at, now) / 1000000;
-    const uint64_t rest_ms =
-        took_ms < SWEEP_REST_MS_MAX / SWEEP_RESTS ? SWEEP_RESTS * took_ms : SWEEP_REST_MS_MAX;
     const bool is_slow = sweep_is_slow(&replica->sweep, &replica->options.sweep, &replica->log);
-    replica->sweep_part_at = is_slow ? now : instant_add_ms(now, rest_ms);
+    const uint64_t took_ms = instant_since_ns(replica->sweep_sent_at, now) / 1000000;
+    const uint64_t rest_ms = is_slow ? took_ms : SWEEP_RESTS * took_ms;
+    replica->sweep_part_at =
+        instant_add_ms(now, rest_ms < SWEEP_REST_MS_MAX ? rest_ms : SWEEP_REST_MS_MAX);
 }
 
 /* Continues after the frame in flight has become durable. */

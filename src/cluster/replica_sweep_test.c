@@ -83,8 +83,8 @@ static uint64_t fixture_pace(struct replica_fixture *fixture, struct replica_pac
 }
 
 /* A sweep pauses after each part for nine times as long as the part took, at most for a second. A
- * commit in a pause is sent at once. When the log grows faster than the sweep copies, it pauses no
- * more. */
+ * commit in a pause is sent at once. When the log grows faster than the sweep copies, the pauses are
+ * shorter. */
 static void test_a_sweep_rests(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -98,7 +98,7 @@ static void test_a_sweep_rests(void **state)
     fixture_pace(fixture, &slow, 0);
     assert_true(slow.rest_ms_min >= 1000 && slow.rest_ms_max <= 1000 + 2 * 200);
     fixture_pace(fixture, &late, 40);
-    assert_true(late.rest_ms_last <= 1);
+    assert_true(late.rest_ms_last < quick.rest_ms_min);
 }
 
 /* Sweeps that end more often than the delay of a trim do not put it off. */

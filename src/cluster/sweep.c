@@ -1,6 +1,8 @@
 /* sweep.c - see sweep.h; docs/cluster-design.md has the bytes, and the reasons. */
 #include "cluster/sweep.h"
 
+#include "cluster/frame.h"
+
 #include <assert.h>
 
 enum { SWEEP_HEAD_SIZE = 9, SWEEP_END_SIZE = 17 };
@@ -123,7 +125,7 @@ void sweep_give_up(struct sweep *sweep)
 bool sweep_is_slow(const struct sweep *sweep, const struct sweep_limits *limits,
                    const struct sweep_log *log)
 {
-    const uint64_t most = sweep->bytes_ + sweep->bytes_ / 2 + limits->log_bytes_min / 4;
+    const uint64_t most = sweep->log_bytes_ + sweep->log_bytes_ / 2 + limits->log_bytes_min / 4;
 
     return log->has_begin && log->bytes - log->begin_bytes > most;
 }
@@ -152,6 +154,9 @@ enum error_code sweep_next(struct sweep *sweep, struct storage *storage, struct 
     sweep->bytes_ += to->size - head;
     if (code || to->size == head)
         to->size = before;
+    else
+        sweep->log_bytes_ +=
+            to->size - before + FRAME_SIZE_OVERHEAD + (uint64_t)SWEEP_RECORD_OVERHEAD;
     return code;
 }
 

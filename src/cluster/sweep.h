@@ -105,7 +105,8 @@ enum sweep_step {
 struct sweep {
     enum sweep_step step_;
     uint64_t begin_;
-    uint64_t bytes_;
+    uint64_t bytes_;     /* of the copies */
+    uint64_t log_bytes_; /* approximate size of its records */
     struct storage_export export_;
 };
 
@@ -119,8 +120,8 @@ static inline bool sweep_is_going(const struct sweep *sweep)
     return sweep->step_ != SWEEP_IDLE;
 }
 
-/* True if the log has grown since the begin by more than one and a half times the copies so far and
- * a quarter of `log_bytes_min`: at that pace it would be too long again when the sweep ends. */
+/* True if others have added more than half of what the sweep has, and a quarter of `log_bytes_min`,
+ * since its begin: at that pace the log would be too long again when the sweep ends. */
 bool sweep_is_slow(const struct sweep *sweep, const struct sweep_limits *limits,
                    const struct sweep_log *log);
 
