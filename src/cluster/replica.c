@@ -310,7 +310,8 @@ static void replica_swept(struct replica *replica)
 }
 
 /* Lets the sweep rest after a part, for longer if the part took longer: commits wait while a part
- * is in flight, and readers must keep up. A sweep that is too slow rests as long as the part took. */
+ * is in flight, and readers must keep up. A sweep that is too slow rests as long as the part
+ * took. */
 static void replica_rest(struct replica *replica, struct instant now)
 {
     if (!replica->is_sweep_landed)

@@ -83,8 +83,8 @@ static uint64_t fixture_pace(struct replica_fixture *fixture, struct replica_pac
 }
 
 /* A sweep pauses after each part for nine times as long as the part took, at most for a second. A
- * commit in a pause is sent at once. When the log grows faster than the sweep copies, the pauses are
- * shorter. */
+ * commit in a pause is sent at once. When the log grows faster than the sweep copies, the pauses
+ * are shorter. */
 static void test_a_sweep_rests(void **state)
 {
     struct replica_fixture *fixture = *state;

@@ -20,9 +20,9 @@ enum {
     IDLE_MS = 200,
 };
 
-/* The statements. %1$s is the name of the table, %2$s a condition. An append names the record before
- * it, and takes part only if that is there, or if it is the first one of the log; rows are inserted
- * in one order, so that statements of two nodes do not wait for each other in a circle. */
+/* The statements. %1$s is the name of the table, %2$s a condition. An append names the record
+ * before it, and takes part only if that is there, or if it is the first one of the log; rows are
+ * inserted in one order, so that statements of two nodes do not wait for each other in a circle. */
 static const char append_format[] =
     "INSERT INTO \"%1$s_log\" AS l (partition, place, chain, appended, body)"
     " SELECT a.partition, a.place, a.chain,"
