@@ -1,10 +1,9 @@
 /*
  * sweep.h - copies of a partition in its own log, so that the records before them can be dropped.
  *
- * The owner appends a begin, copies of the rows that it has then, and an end. A reader that has all
- * rows passes them over. An empty reader that begins with the begin of a sweep has all rows at its
- * end: those made since the begin are in the log, and of the others the later of a row's copy and
- * its last record counts.
+ * The owner appends a begin, copies of all its rows, and an end. A reader that has all rows passes
+ * them over. An empty reader that begins with the begin of a sweep has all rows at its end: the
+ * later of a row's copy and its last record counts.
  *
  * A record has its kind (1 byte), the offset of the begin (8), in an end the bytes of all rows (8),
  * and row operations (rowop.h), all puts.

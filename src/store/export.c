@@ -21,15 +21,6 @@ void export_begin(struct export_part *part, struct storage_export *export,
     part->begin = rowop_begin(to);
 }
 
-void export_leave_newer(struct export_part *part, uint64_t serial_max)
-{
-    struct storage_export *export = part->export;
-
-    part->is_first = export->step_ == 0 && export->key_size_ == 0;
-    if (part->is_first && !export->serial_end_)
-        export->serial_end_ = serial_max + 1;
-}
-
 enum rowop_table export_table(const struct storage_export *export)
 {
     assert(export->step_ < EXPORT_STEPS);
@@ -57,13 +48,6 @@ bool export_is_full(const struct export_part *part)
 
 /* ---- which records belong to the copy ---- */
 
-static bool export_is_newer(const struct export_part *part, uint64_t serial)
-{
-    const uint64_t end = part->export->serial_end_;
-
-    return end && serial >= end;
-}
-
 static bool export_is_forgotten(const struct export_part *part, struct wall ended)
 {
     return ended.ms && ended.ms < part->forgotten_before.ms;
@@ -79,11 +63,8 @@ static enum error_code export_look_at_row(const struct export_part *part, struct
 
     if (!store_row_key_parse(key, &at))
         return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
-    if (part->is_first && export_is_newer(part, at.low))
-        return error_set(ret_error, ERROR_CORRUPT, "a serial above that of the partition");
     const enum error_code code = record_row_decode(at, value, ret_view, ret_error);
     *ret_is_wanted = !code && at.high >> 48 == part->export->partition &&
-                     !export_is_newer(part, at.low) &&
                      (!timer_is_final(ret_view->state) || storage_is_dead_letter(ret_view) ||
                       !export_is_forgotten(part, ret_view->ended));
     return code;
@@ -100,7 +81,7 @@ static enum error_code export_look_at_pointer(const struct export_part *part, st
         return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
     const enum error_code code = record_pointer_decode(at, value, &pointer, ret_error);
     *ret_is_wanted =
-        at.high == part->export->partition && !export_is_newer(part, at.low) &&
+        at.high == part->export->partition &&
         (pointer.at.ms >= STORAGE_DEAD_FROM.ms || !export_is_forgotten(part, pointer.ended));
     return code;
 }

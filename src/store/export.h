@@ -3,7 +3,6 @@
  * whatever order a backend keeps them in.
  *
  *     export_begin(&part, export, forgotten_before, &body);
- *     export_leave_newer(&part, serial_max);         in the same moment as the rows are read
  *     while (!export->is_done && !export_is_full(&part))
  *         for each record of the table export_table(export) behind the key export_key(export):
  *             export_add(&part, key, value, &error);
@@ -32,16 +31,10 @@ struct export_part {
     struct buffer *to;
     size_t begin;       /* offset of the body in the buffer */
     size_t rows, looks; /* rows copied; rows examined */
-    bool is_first;
 };
 
 void export_begin(struct export_part *part, struct storage_export *export,
                   struct wall forgotten_before, struct buffer *to);
-
-/* If this is the first part, timers with a greater serial than `serial_max`, the greatest of the
- * partition, are left out from now on: they are made later. As they are due later, too, an export
- * that took them would be longer the longer it takes. */
-void export_leave_newer(struct export_part *part, uint64_t serial_max);
 
 enum rowop_table export_table(const struct storage_export *export);
 

@@ -73,18 +73,6 @@ static enum error_code memory_export_meta(struct memory_storage *memory, struct 
     return code;
 }
 
-static uint64_t memory_serial_max(struct memory_storage *memory, uint64_t partition)
-{
-    struct tree_node *node;
-    uint64_t greatest = 0;
-
-    for (struct record_key at = {partition << 48, 0};
-         (node = tree_find_from(&memory->rows, at)) && node->key.high >> 48 == partition;
-         at = record_key_after(node->key))
-        greatest = node->key.low > greatest ? node->key.low : greatest;
-    return greatest;
-}
-
 static enum error_code memory_export_table(struct memory_storage *memory, struct export_part *part,
                                            struct error *ret_error)
 {
@@ -113,8 +101,6 @@ enum error_code memory_export(struct storage *storage, struct storage_export *ex
     pthread_mutex_lock(&memory->lock);
     enum error_code code = memory_fault_hits(&memory->read_fault);
     export->place = memory->places[export->partition];
-    if (export_table(export) == ROWOP_TIMERS && export_key(export).size == 0)
-        export_leave_newer(&part, memory_serial_max(memory, export->partition));
     if (!code && memory->corrupt_count)
         code = error_set(ret_error, ERROR_CORRUPT, "records were set aside");
     while (!code && !export->is_done && !export_is_full(&part))

@@ -225,11 +225,9 @@ struct storage_export {
     uint64_t rows;              /* rows of all parts so far */
     bool is_done;               /* whether that was the last part */
     struct storage_place place; /* the rows of this part are what the log says before this place */
-    /* Private to the storage: a table, and the last key examined in it; if not 0, timers with this
-     * or a greater serial are not copied. */
+    /* Private to the storage: a table, and the last key examined in it. */
     uint8_t step_, key_size_;
     char key_[UINT8_MAX];
-    uint64_t serial_end_;
 };
 
 /* A backend fills this in. Callers use the functions below. */
@@ -465,10 +463,9 @@ static inline enum error_code storage_load_kept(struct storage *storage, uint16_
 
 /* Appends to `to` a body with copies of the next records of the partition; nothing if this part
  * has none. The parts may be put into the partition's log, each before the bodies that are
- * prepared after it; timers that were made after the first part was read may be left to those
- * bodies. Then an empty partition to which the log is applied from the first part on becomes equal
- * to the partition. So does one that gets all parts first, whose places do not go back, and then
- * the log from the first part's place up to the last part's or later.
+ * prepared after it. Then an empty partition to which the log is applied from the first part on
+ * becomes equal to the partition. So does one that gets all parts first, whose places do not go
+ * back, and then the log from the first part's place up to the last part's or later.
  * ERROR_CORRUPT if records are damaged or were set aside, because a copy would lack them. */
 static inline enum error_code storage_export(struct storage *storage, struct storage_export *export,
                                              struct buffer *to, struct error *ret_error)

@@ -500,35 +500,6 @@ static void test_partitions(void **state)
     ASSERT_SERIALS(fixture, 2, ALL, 0, UINT64_MAX);
 }
 
-/* A copy has the timers that were there at its first part. Those made later are left to the log. */
-static void test_copy_leaves_newer_timers(void **state)
-{
-    struct storage_fixture *fixture = *state;
-    struct storage *copy = memory_storage_create(PARTITIONS);
-    struct storage_export export = {.rows_max = 1, .bytes_max = 1};
-    struct storage_place place = {.next = 1};
-    struct timer *first = written(fixture, 0, 11, 100), *second = written(fixture, 0, 10, 200);
-    struct timer *newer = NULL, *found;
-
-    while (!export.is_done) {
-        struct buffer body;
-
-        buffer_init(&body);
-        assert_int_equal(storage_export(fixture->storage, &export, &body, NULL), ERROR_NONE);
-        place.next++;
-        assert_int_equal(storage_apply(copy, 0, buffer_bytes(&body), &place, NULL), ERROR_NONE);
-        buffer_deinit(&body);
-        newer = newer ? newer : written(fixture, 0, 12, 300);
-    }
-    testing_assert_found(copy, first, 100);
-    testing_assert_found(copy, second, 200);
-    assert_int_equal(storage_find(copy, &newer->id, &found, NULL), ERROR_NOT_FOUND);
-    timer_free(first);
-    timer_free(second);
-    timer_free(newer);
-    storage_close(copy);
-}
-
 /* A dead letter keeps its contents. When it is redriven its row moves, and it counts as live
  * again. */
 static void test_redriven(void **state)
@@ -869,7 +840,6 @@ int main(void)
         EACH(test_scan_of_a_tenant),
         EACH(test_scan_with_a_filter),
         EACH(test_partitions),
-        EACH(test_copy_leaves_newer_timers),
         EACH(test_redriven),
         EACH(test_meta),
         EACH(test_trim),

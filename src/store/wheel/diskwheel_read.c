@@ -521,8 +521,6 @@ static void diskwheel_read_export_range(const struct storage_export *export,
     } else if (table == DISKWHEEL_MOVED) {
         *ret_from = (struct record_key){partition, 0};
         *ret_to = (struct record_key){partition + 1, 0};
-        if (export->serial_end_) /* the others are not copied */
-            *ret_to = (struct record_key){partition, export->serial_end_};
     }
     if (!last.size)
         return;
@@ -549,7 +547,6 @@ static enum error_code diskwheel_read_export_records(struct diskwheel_store *sto
     const bool is_seen = !store->parts[part->export->partition].is_torn &&
                          diskwheel_read_look(store, table, from, to, SIZE_MAX, &sight);
     part->export->place = store->parts[part->export->partition].place;
-    export_leave_newer(part, store->parts[part->export->partition].serial_max);
     pthread_mutex_unlock(&store->lock);
     if (!is_seen)
         return diskwheel_read_unseen(store, part->export->partition, ret_error);
