@@ -34,7 +34,7 @@ enum {
 struct peers_lane {
     struct peers_node *node;
     bool is_slow;    /* for commands that read many rows */
-    bool has_thread; /* from its first request on */
+    bool has_thread; /* its thread, which starts with its first request, runs */
     bool is_free;    /* it waits for a request. Guarded by peers->lock, like `has_thread` */
     pthread_t thread;
     void *curl; /* connection; NULL if none. Private to the thread, like the next field */

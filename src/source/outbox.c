@@ -281,7 +281,8 @@ static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
         buffer_failed(&outbox->problems))
         return error_set(&outbox->error, ERROR_NO_MEMORY, "out of memory");
     outbox->deleted += count;
-    postgres_connection_take_warning(&outbox->connection); /* of a VACUUM that only the owner may */
+    /* an earlier warning is that of a VACUUM, which the server skips for all but the owner */
+    postgres_connection_take_warning(&outbox->connection);
     const enum error_code code =
         then == OUTBOX_READ_ON && !outbox_needs_vacuum(outbox)
             ? outbox_ask_and_read(outbox, &query, NULL)

@@ -63,7 +63,7 @@ struct log_postgres_client {
     atomic_bool ends;
     pthread_mutex_t lock;
     struct list logs;
-    char cause[200];    /* why there is no connection; empty if there is one */
+    char cause[200];    /* last error of a connection or statement; empty after an answer */
     bool refuses_alone; /* the last statement that writes failed: it would not be replicated */
     struct instant answered_at; /* time of the last answer of the server */
 
