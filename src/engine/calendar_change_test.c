@@ -231,10 +231,137 @@ static void test_calendars_change(void **state)
     zones_destroy(zones);
 }
 
+/* What happens to the timer between the request of its page by the second scan and the answer. */
+enum meanwhile {
+    NOTHING_HAPPENS,
+    IT_IS_READ,    /* and is in memory when the page comes */
+    IT_IS_LOADING, /* its row is being read when the page comes */
+    IT_IS_WRITTEN, /* a patch of its target is durable after the page has come */
+    MEANWHILE_COUNT,
+};
+
+static bool is_of_second_scan(const struct engine_read *read)
+{
+    return read->kind == ENGINE_READ_SCAN && read->scan.to.at.ms == STORAGE_DEAD_FROM.ms;
+}
+
+static void perform(struct engine_fixture *fixture, struct engine_read *read)
+{
+    engine_read_perform(read, fixture->storage);
+    turn_read_done(fixture->engine, fixture->now, read);
+}
+
+/* Lets the engine read until the second scan has asked for a page, and returns that read. */
+static struct engine_read *await_second_scan(struct engine_fixture *fixture)
+{
+    for (int turns = 0; turns < 100; turns++) {
+        struct engine_read *read = engine_take_read(fixture->engine);
+
+        if (!read) {
+            fixture->now = wall_add(fixture->now, 1000);
+            turn_advance(fixture->engine, fixture->now);
+            continue;
+        }
+        if (is_of_second_scan(read))
+            return read;
+        perform(fixture, read);
+    }
+    fail_msg("there was no second scan");
+    return NULL;
+}
+
+static void take_replies(struct engine_fixture *fixture)
+{
+    while (engine_take_reply(fixture->engine))
+        ;
+}
+
+/* Does what happens meanwhile, and then gives the engine the page. */
+static void answer_second_scan(struct engine_fixture *fixture, struct engine_read *scan,
+                               enum meanwhile meanwhile, const struct timer_id *id)
+{
+    struct command get = {.kind = COMMAND_GET, .id = *id};
+    struct command change = {.kind = COMMAND_PATCH, .id = *id, .patch_fields = PATCH_TARGET};
+    struct storage_batch *batch = NULL;
+    struct engine_read *read = NULL;
+
+    engine_read_perform(scan, fixture->storage);
+    if (meanwhile == IT_IS_READ) {
+        fixture_command(fixture, &get);
+    } else if (meanwhile == IT_IS_LOADING) {
+        turn_submit(fixture->engine, fixture->now, &get);
+        read = engine_take_read(fixture->engine);
+    } else if (meanwhile == IT_IS_WRITTEN) {
+        change.patch = fixture_timer("http://patched.example/", 0); /* the engine frees it */
+        turn_submit(fixture->engine, fixture->now, &change);
+        while (!(batch = engine_take_batch(fixture->engine)))
+            perform(fixture, engine_take_read(fixture->engine));
+    }
+    take_replies(fixture);
+    turn_read_done(fixture->engine, fixture->now, scan);
+    if (read)
+        perform(fixture, read);
+    if (batch)
+        fixture_commit(fixture, batch);
+    fixture_carry_out(fixture);
+}
+
+/* A firing is moved although its timer is in memory, as it is near or is used just then; also to
+ * an earlier day. */
+/* proves: calendar-change */
+static void test_what_is_in_memory_moves(void **state)
+{
+    static const char *const moves[] = {"next_workday", "previous_workday"};
+    struct zones *zones;
+
+    (void)state;
+    assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
+    for (int i = 0; i < 2 * 2 * MEANWHILE_COUNT; i++) {
+        const bool is_near = i & 1, is_back = i & 2;
+        struct calendars_board board;
+        struct engine_fixture fixture;
+        struct timer_id id;
+        char schedule[200];
+
+        snprintf(schedule, sizeof(schedule),
+                 "{\"cron\":\"0 9 * * SUN\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+                 "\"except\":[\"calendar:de\"],\"on_holiday\":\"%s\"}",
+                 moves[is_back]);
+        calendars_board_init(&board);
+        show_days(&board, "[]");
+        fixture_prepare(&fixture);
+        fixture.options.zones = (struct zone_source){.find = find_zone, .context = zones};
+        fixture.options.calendars = &board;
+        fixture.options.second_scan_ms = MINUTE_MS;
+        fixture.options.window_ms = is_near ? 3 * DAY_HOURS * HOUR_MS : MINUTE_MS;
+        fixture_open(&fixture);
+        struct calendars *calendars = calendars_board_take(&board);
+        struct zone_source source = fixture.options.zones;
+        source.calendars = calendars;
+        make_timer(&fixture, &source, schedule, &id);
+        calendars_leave(calendars);
+        fixture_advance_to(&fixture, 1000);
+        show_days(&board, "[\"2027-01-17\"]");
+        answer_second_scan(&fixture, await_second_scan(&fixture), (enum meanwhile)(i / 4), &id);
+        fixture_advance_to(&fixture, fixture.now.ms - START.ms + 1000);
+        struct command get = {.kind = COMMAND_GET, .id = id};
+        fixture_command(&fixture, &get);
+        const uint64_t due_h = (get.timer->due.ms - START.ms) / HOUR_MS;
+        fixture_carry_out(&fixture);
+        /* 9:00 of Saturday or Monday, counted from 8:00 of Friday */
+        if (due_h != (is_back ? DAY_HOURS : 3 * DAY_HOURS) + 1)
+            fail_msg("case %d: due after %d hours", i, (int)due_h);
+        fixture_deinit(&fixture);
+        calendars_board_deinit(&board);
+    }
+    zones_destroy(zones);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calendars_change),
+        cmocka_unit_test(test_what_is_in_memory_moves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

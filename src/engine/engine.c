@@ -301,8 +301,25 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
     }
 }
 
-/* Handles the rows that the second scan found: they are overdue, or the rules of their zone
- * changed. */
+/* Writes a timer in memory with the due time that its schedule has now. One that is due is left:
+ * its schedule is looked at before it fires. */
+static void engine_move(struct engine *engine, struct entry *entry)
+{
+    const struct timer *timer = entry->timer;
+    const bool is_waiting = (timer->state == TIMER_SCHEDULED || timer->state == TIMER_PAUSED) &&
+                            timer->due.ms > engine->now.ms;
+    struct wall due;
+
+    if ((entry->phase != ENTRY_SCHEDULED && entry->phase != ENTRY_EVICTABLE) || !is_waiting ||
+        !outcome_rederive(engine, timer, &due))
+        return;
+    if (entry->phase == ENTRY_SCHEDULED)
+        window_unschedule(engine, entry);
+    outcome_moves(engine, entry, due);
+}
+
+/* Handles the rows that the second scan found: they are overdue, or the rules of their zone or
+ * calendars changed. */
 static void engine_take_missed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -310,18 +327,24 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
     second_scan_read_back(engine, read, window_frontier(engine));
     for (size_t i = 0; read->result == ERROR_NONE && i < page->count; i++) {
         struct timer *timer = page->timers[i];
+        struct entry *entry = entries_find(engine->entries, timer->id.serial);
         struct wall due;
 
+        if (entry && entry->phase != ENTRY_LOADING) { /* newer than its row */
+            timer_free(timer);
+            engine_move(engine, entry);
+            continue;
+        }
         watermark_found(engine, timer);
         if (!outcome_rederive(engine, timer, &due)) {
             reload_row(engine, timer);
             continue;
         }
-        struct entry *entry = reload_take_in(engine, timer);
+        entry = reload_take_in(engine, timer);
         if (entry)
             outcome_moves(engine, entry, due);
         else
-            timer_free(timer); /* the timer in memory is newer, and dispatch handles it */
+            timer_free(timer); /* no memory: it is checked when it is due */
     }
     if (read->result == ERROR_NONE)
         page->count = 0; /* the timers have new owners; the read frees the array */

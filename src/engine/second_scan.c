@@ -4,7 +4,7 @@
 
 #include "engine/effects.h"
 #include "engine/engine_core.h"
-#include "timer/awaits.h"
+#include "engine/outcome.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -147,19 +147,31 @@ static bool second_scan_lacks_zone(const struct engine *engine, const struct tim
            schedule_of(timer, &engine->options.zones, &schedule, NULL) == ERROR_NOT_FOUND;
 }
 
-/* True if the rules of the timer's zone or calendars changed since it was written. If the timer is
- * in memory, it is checked when it is due. */
+/* True if the rules of the timer's zone or calendars changed since its row was written. */
 static bool second_scan_is_moved(const struct engine *engine, const struct timer *timer)
 {
-    struct schedule schedule;
+    struct wall due;
 
-    if (!timer->texts.zoned.size || timer->attempts > 0 || timer_awaits(timer) ||
-        entries_find(engine->entries, timer->id.serial) ||
-        schedule_of(timer, &engine->options.zones, &schedule, NULL))
-        return false;
-    const struct wall due =
-        schedule_rederive(&schedule, timer->texts.zoned, timer->due, engine->now);
-    return due.ms != timer->due.ms && due.ms != WALL_NEVER.ms;
+    return engine->second_scan->is_full && outcome_rederive(engine, timer, &due);
+}
+
+/* Ends the page before the first timer that has moved and is being written: what it becomes may
+ * have the former due time too, so the next page begins with it. */
+static void second_scan_cut(struct engine *engine, struct storage_page *page)
+{
+    size_t count = 0;
+
+    for (; count < page->count; count++) {
+        const struct timer *timer = page->timers[count];
+        const struct entry *entry = entries_find(engine->entries, timer->id.serial);
+
+        if (entry && entry->phase == ENTRY_WRITING && second_scan_is_moved(engine, timer)) {
+            page->next = position_of(timer);
+            break;
+        }
+    }
+    while (page->count > count)
+        timer_free(page->timers[--page->count]);
 }
 
 /* Counts the rows of a page whose timers are not in memory (live.h). A placeholder is not a timer
@@ -191,6 +203,7 @@ void second_scan_read_back(struct engine *engine, struct engine_read *read,
                       read->result ? engine->options.storage_retry_ms : SECOND_SCAN_PAUSE_MS);
     if (read->result)
         return;
+    second_scan_cut(engine, page);
     second_scan_count(engine, read);
     for (size_t i = 0; i < page->count; i++) {
         struct timer *timer = page->timers[i];
@@ -199,7 +212,7 @@ void second_scan_read_back(struct engine *engine, struct engine_read *read,
         const bool is_missed = second_scan_is_missed(engine, timer, frontier);
 
         engine->stats.missed_found += is_missed;
-        if (is_missed || (scan->is_full && second_scan_is_moved(engine, timer)))
+        if (is_missed || second_scan_is_moved(engine, timer))
             page->timers[kept++] = timer;
         else
             timer_free(timer);

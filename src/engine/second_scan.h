@@ -31,8 +31,8 @@ bool second_scan_is_reading(const struct engine *engine);
 bool second_scan_has_read(const struct engine *engine, const struct engine_read *read);
 
 /* Handles the read. In the page it leaves the overlooked timers (overdue, before `frontier`, and
- * not in memory), and those whose zone's rules changed since they were written. The caller owns
- * them. All others are freed. */
+ * not in memory), and those whose zone's or calendars' rules changed since their rows were written,
+ * which may be in memory. The caller owns them. All others are freed. */
 void second_scan_read_back(struct engine *engine, struct engine_read *read,
                            struct storage_position frontier);
 
