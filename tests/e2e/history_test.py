@@ -38,11 +38,30 @@ class HistoryTest(daemon_case.DaemonCase):
                                      retry={"max_attempts": 2, "base": "1ms", "cap": "1ms"}), "dead")
         self.create(target="queue:idle", after=0)
 
+    def await_written(self, expected):
+        """A sample is shown a moment before it is in the file."""
+        path = os.path.join(self.data, "HISTORY")
+
+        def written():
+            return os.stat(path).st_mtime_ns if os.path.exists(path) else 0
+
+        before = [written()]
+
+        def is_shown():
+            now = written()
+            if self.sums() == expected:
+                return True
+            before[0] = now
+            return False
+
+        harness.wait_until(is_shown, 30, "a sample")
+        harness.wait_until(lambda: written() != before[0], 30, "it is in the file")
+
     # proves: history
     def test_a_past_that_survives_the_process(self):
         self.work()
         expected = {"created": 6, "fired": 3, "failed": 2, "dead": 1, "cancelled": 1}
-        harness.wait_until(lambda: self.sums() == expected, 30, "a sample")
+        self.await_written(expected)
         self.restart()
         self.assertEqual(self.sums(), expected)
         self.daemon.signal(signal.SIGTERM)
