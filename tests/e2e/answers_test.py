@@ -276,7 +276,7 @@ class AnswersTest(AnswersCase):
 
     # proves: answer-once
     def test_of_many_at_once_one_counts(self):
-        timer, path = self.make()
+        timer, path = self.make(retry={"max_attempts": 1})  # during a next attempt some would get 409
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             told = list(pool.map(lambda n: self.daemon.call("POST", f"{path}/{'ack' if n % 2 else 'nack'}")[0], range(64)))
         self.assertEqual((told.count(204), set(told)), (1, {204, 410}))
