@@ -245,7 +245,7 @@ static bool is_of_second_scan(const struct engine_read *read)
     return read->kind == ENGINE_READ_SCAN && read->scan.to.at.ms == STORAGE_DEAD_FROM.ms;
 }
 
-static void perform(struct engine_fixture *fixture, struct engine_read *read)
+static void finish_read(struct engine_fixture *fixture, struct engine_read *read)
 {
     engine_read_perform(read, fixture->storage);
     turn_read_done(fixture->engine, fixture->now, read);
@@ -264,7 +264,7 @@ static struct engine_read *await_second_scan(struct engine_fixture *fixture)
         }
         if (is_of_second_scan(read))
             return read;
-        perform(fixture, read);
+        finish_read(fixture, read);
     }
     fail_msg("there was no second scan");
     return NULL;
@@ -295,12 +295,12 @@ static void answer_second_scan(struct engine_fixture *fixture, struct engine_rea
         change.patch = fixture_timer("http://patched.example/", 0); /* the engine frees it */
         turn_submit(fixture->engine, fixture->now, &change);
         while (!(batch = engine_take_batch(fixture->engine)))
-            perform(fixture, engine_take_read(fixture->engine));
+            finish_read(fixture, engine_take_read(fixture->engine));
     }
     take_replies(fixture);
     turn_read_done(fixture->engine, fixture->now, scan);
     if (read)
-        perform(fixture, read);
+        finish_read(fixture, read);
     if (batch)
         fixture_commit(fixture, batch);
     fixture_carry_out(fixture);

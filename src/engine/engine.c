@@ -311,7 +311,7 @@ static void engine_move(struct engine *engine, struct entry *entry)
     struct wall due;
 
     if ((entry->phase != ENTRY_SCHEDULED && entry->phase != ENTRY_EVICTABLE) || !is_waiting ||
-        !outcome_rederive(engine, timer, &due))
+        !schedule_is_moved(timer, &engine->options.zones, engine->now, &due))
         return;
     if (entry->phase == ENTRY_SCHEDULED)
         window_unschedule(engine, entry);
@@ -336,7 +336,7 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
             continue;
         }
         watermark_found(engine, timer);
-        if (!outcome_rederive(engine, timer, &due)) {
+        if (!schedule_is_moved(timer, &engine->options.zones, engine->now, &due)) {
             reload_row(engine, timer);
             continue;
         }

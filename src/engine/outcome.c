@@ -787,17 +787,6 @@ static uint64_t outcome_wait_ms(struct engine *engine, const struct timer *timer
     return pause_ms / 2 + random_below(&engine->random, pause_ms / 2 + 1);
 }
 
-bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due)
-{
-    struct schedule schedule;
-
-    *ret_due = timer->due;
-    if (timer->attempts == 0 && !timer_awaits(timer) && timer->texts.zoned.size &&
-        !schedule_of(timer, &engine->options.zones, &schedule, NULL))
-        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due, engine->now);
-    return ret_due->ms != timer->due.ms && ret_due->ms != WALL_NEVER.ms;
-}
-
 void outcome_moves(struct engine *engine, struct entry *entry, struct wall due)
 {
     struct timer_texts texts = entry->timer->texts;

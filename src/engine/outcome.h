@@ -98,11 +98,6 @@ enum outcome_firing {
 enum outcome_firing outcome_firing(const struct engine *engine, const struct timer *timer,
                                    struct wall *ret_due);
 
-/* True if the rules of the timer's zone or calendars changed since its due time was computed.
- * `ret_due` is the due time by the present rules. A timer that they end is not: outcome_firing ends
- * it when it is due. */
-bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due);
-
 /* Makes the timer of the firing due at `due`, which fires beside the one before. Returns NULL if
  * the firing is the last one, if no more timers may live, or if memory is out: then it is delivered
  * as it would be with OUTCOME_FIRES. Otherwise the caller calls outcome_begins_apart. */

@@ -4,7 +4,7 @@
 
 #include "engine/effects.h"
 #include "engine/engine_core.h"
-#include "engine/outcome.h"
+#include "timer/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -152,7 +152,8 @@ static bool second_scan_is_moved(const struct engine *engine, const struct timer
 {
     struct wall due;
 
-    return engine->second_scan->is_full && outcome_rederive(engine, timer, &due);
+    return engine->second_scan->is_full &&
+           schedule_is_moved(timer, &engine->options.zones, engine->now, &due);
 }
 
 /* Ends the page before the first timer that has moved and is being written: what it becomes may

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
+#include "timer/awaits.h"
 
 #include <stdio.h>
 
@@ -728,6 +729,18 @@ struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark
     if (!schedule_is_dated(schedule) || !marked.is_dated)
         return due;
     return schedule_fires_at(schedule, schedule_rederive_dated(schedule, &marked, now));
+}
+
+bool schedule_is_moved(const struct timer *timer, const struct zone_source *zones, struct wall now,
+                       struct wall *ret_due)
+{
+    struct schedule schedule;
+
+    *ret_due = timer->due;
+    if (timer->attempts == 0 && !timer_awaits(timer) && timer->texts.zoned.size &&
+        !schedule_of(timer, zones, &schedule, NULL))
+        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due, now);
+    return ret_due->ms != timer->due.ms && ret_due->ms != WALL_NEVER.ms;
 }
 
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now)

@@ -184,6 +184,12 @@ struct bytes schedule_mark(const struct schedule *schedule, struct wall due,
 struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark, struct wall due,
                               struct wall now);
 
+/* True if the rules of the timer's zone or calendars changed since its due time was computed.
+ * `ret_due` is the due time by the present rules, or the timer's. False if no date is permitted
+ * now: what that means is decided when the timer is due. */
+bool schedule_is_moved(const struct timer *timer, const struct zone_source *zones, struct wall now,
+                       struct wall *ret_due);
+
 /* True if a firing due at `due` is too late at `now` and is to be dropped. */
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now);
 
