@@ -59,7 +59,7 @@ lib: ## the library alone, in build/lib: no service, no packages to install
 		-DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
 	@MAKEFLAGS= cmake --build build/lib -j $(JOBS) --target tickwheel tickwheel_shared manual
 
-check: ## three minutes, for each change: unit tests, style rules, 4,000 simulated runs, eight end-to-end tests
+check: ## three minutes, for each change: unit tests, style rules, 3,700 simulated runs, eight end-to-end tests
 	@scripts/install-deps test
 	@scripts/test dev check
 

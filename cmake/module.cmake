@@ -19,6 +19,12 @@ set(TW_STRICT_WARNINGS -Wconversion -Wsign-conversion -Wdouble-promotion -Wcast-
 add_library(tw_strict INTERFACE)
 target_compile_options(tw_strict INTERFACE ${TW_STRICT_WARNINGS})
 
+# A compiler cache that is there is used, unless another launcher is chosen.
+find_program(TICKWHEEL_CCACHE ccache)
+if(TICKWHEEL_CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
+    set(CMAKE_C_COMPILER_LAUNCHER ${TICKWHEEL_CCACHE})
+endif()
+
 # Some 300 test programs are linked: mold takes a fraction of the time.
 find_program(TICKWHEEL_MOLD ld.mold)
 if(TICKWHEEL_TESTS AND TICKWHEEL_MOLD AND NOT CMAKE_BUILD_TYPE STREQUAL Release)
