@@ -110,11 +110,6 @@ void seal_keys_destroy(struct seal_keys *keys)
     free(keys);
 }
 
-bool seal_keys_can_seal(const struct seal_keys *keys)
-{
-    return keys->count > 0;
-}
-
 /* Removes the name of the key and the colon from the text. */
 static const struct seal_key *seal_cut_key(const struct seal_keys *keys, struct bytes *text,
                                            struct bytes *ret_name)

@@ -31,9 +31,6 @@ enum error_code seal_keys_create(const char *text, struct seal_keys **ret_keys,
                                  struct error *ret_error);
 void seal_keys_destroy(struct seal_keys *keys); /* NULL is allowed */
 
-/* True if there is a key that seals. */
-bool seal_keys_can_seal(const struct seal_keys *keys);
-
 /* True if the text was sealed with the first key. */
 bool seal_is_newest(const struct seal_keys *keys, struct bytes text);
 

@@ -363,51 +363,6 @@ enum error_code files_give_folder(const char *path, struct error *ret_error)
     return is_given ? ERROR_NONE : files_failed(ret_error, "set the owner and modes of", path);
 }
 
-struct files_shadow {
-    const char *from, *to;
-    bool has_failed;
-};
-
-static bool files_shadow_one(void *context, const struct files_entry *entry)
-{
-    struct files_shadow *shadow = context;
-    char from[PATH_MAX], to[PATH_MAX];
-
-    if (entry->is_folder)
-        return true;
-    shadow->has_failed =
-        (size_t)snprintf(from, sizeof(from), "%s/%s", shadow->from, entry->name) >= sizeof(from) ||
-        (size_t)snprintf(to, sizeof(to), "%s/%s", shadow->to, entry->name) >= sizeof(to) ||
-        symlink(from, to) != 0;
-    return !shadow->has_failed;
-}
-
-enum error_code files_make_shadow(const char *folder, char **ret_path, struct error *ret_error)
-{
-    const char *temporary = getenv("TMPDIR");
-    char from[PATH_MAX], to[PATH_MAX];
-
-    if (!realpath(folder, from))
-        return files_failed(ret_error, "find", folder);
-    if ((size_t)snprintf(to, sizeof(to), "%s/tickwheel-XXXXXX", temporary ? temporary : "/tmp") >=
-        sizeof(to))
-        return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(temporary));
-    if (!mkdtemp(to))
-        return files_failed(ret_error, "make folder", to);
-    struct files_shadow shadow = {.from = from, .to = to};
-    enum error_code code = files_list(from, files_shadow_one, &shadow, ret_error);
-    if (!code && shadow.has_failed)
-        code = files_failed(ret_error, "link", to);
-    char *path = code ? NULL : strdup(to);
-    if (!code && !path)
-        code = error_set(ret_error, ERROR_NO_MEMORY, "link %s", to);
-    if (code)
-        files_remove_folder(to);
-    else
-        *ret_path = path;
-    return code;
-}
-
 static bool files_remove_one(void *context, const struct files_entry *entry)
 {
     const char *folder = context;

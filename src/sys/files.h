@@ -66,10 +66,6 @@ enum error_code files_link(const char *path, const char *second, struct error *r
  * folder. */
 enum error_code files_give_folder(const char *path, struct error *ret_error);
 
-/* Makes a temporary folder with a link to each file of `folder`. The caller may replace a link by a
- * file of its own. The caller owns *ret_path. */
-enum error_code files_make_shadow(const char *folder, char **ret_path, struct error *ret_error);
-
 /* Removes a folder with its files, and those of its subfolders. Removes a link, and not what it
  * leads to. */
 void files_remove_folder(const char *path);

@@ -351,32 +351,29 @@ static void copies_for_the_owner_only(void **state)
     buffer_deinit(&text);
 }
 
-/* A link may be replaced, and the file that it leads to stays. */
-static void shadows_a_folder(void **state)
+/* What a link leads to stays. */
+static void removes_a_folder(void **state)
 {
     struct files_fixture *fixture = *state;
+    char file[200], folder[200], path[210];
     struct buffer text;
-    char *shadow, path[200];
 
-    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("old"), NULL), ERROR_NONE);
-    assert_int_equal(files_make_shadow(fixture->folder, &shadow, NULL), ERROR_NONE);
-    snprintf(path, sizeof(path), "%s/file", shadow);
-    buffer_init(&text);
-    assert_int_equal(files_read(path, 10, &text, NULL), ERROR_NONE);
-    assert_true(bytes_equal(buffer_bytes(&text), BYTES("old")));
-    assert_int_equal(files_write(path, BYTES("new"), NULL), ERROR_NONE);
-    snprintf(path, sizeof(path), "%s/a", shadow);
+    snprintf(file, sizeof(file), "%s", files_test_path(fixture, "file"));
+    snprintf(folder, sizeof(folder), "%s", files_test_path(fixture, "folder"));
+    assert_int_equal(files_write(file, BYTES("old"), NULL), ERROR_NONE);
+    assert_int_equal(files_make_folder(folder, NULL), ERROR_NONE);
+    snprintf(path, sizeof(path), "%s/link", folder);
+    assert_int_equal(symlink(file, path), 0);
+    snprintf(path, sizeof(path), "%s/a", folder);
     assert_int_equal(files_make_folder(path, NULL), ERROR_NONE);
-    snprintf(path, sizeof(path), "%s/a/b", shadow);
+    snprintf(path, sizeof(path), "%s/a/b", folder);
     assert_int_equal(files_write(path, BYTES("b"), NULL), ERROR_NONE);
-    files_remove_folder(shadow);
-    assert_false(files_exists(shadow));
-    buffer_clear(&text);
-    assert_int_equal(files_read(files_test_path(fixture, "file"), 10, &text, NULL), ERROR_NONE);
+    files_remove_folder(folder);
+    assert_false(files_exists(folder));
+    buffer_init(&text);
+    assert_int_equal(files_read(file, 10, &text, NULL), ERROR_NONE);
     assert_true(bytes_equal(buffer_bytes(&text), BYTES("old")));
-    assert_int_equal(files_make_shadow("/none/at/all", &shadow, NULL), ERROR_IO);
     buffer_deinit(&text);
-    free(shadow);
 }
 
 static void probes_the_disk(void **state)
@@ -442,7 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(locks_a_folder_alone_or_shared, files_setup,
                                         files_teardown),
         cmocka_unit_test_setup_teardown(copies_for_the_owner_only, files_setup, files_teardown),
-        cmocka_unit_test_setup_teardown(shadows_a_folder, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(removes_a_folder, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(probes_the_disk, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(measures_syncs, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(knows_the_owner, files_setup, files_teardown),

@@ -252,17 +252,6 @@ enum error_code log_home_open(struct log_home *log, enum log_files_mode mode, ui
                              : log_home_refuse(&cause, ret_error);
 }
 
-enum error_code log_home_open_rest(struct log_home *log, uint64_t begin, const struct error *cause,
-                                   struct error *ret_error)
-{
-    if (!log->skips_damage)
-        return log_home_refuse(cause, ret_error);
-    log_home_note_loss(log, cause);
-    log_files_close(log->files);
-    log->files = NULL;
-    return log_home_open_files(log, LOG_FILES_OPEN, begin, ret_error);
-}
-
 /* ---- use ---- */
 
 enum error_code log_home_append(struct log_home *log, struct log_record *records, size_t count,

@@ -58,11 +58,6 @@ enum error_code log_home_check_unused(const struct log_home *log, struct error *
 enum error_code log_home_open(struct log_home *log, enum log_files_mode mode, uint64_t begin,
                               struct error *ret_error);
 
-/* After a reading has found damage: opens the log again, and uses the intact records from `begin`
- * on. Refused without skips_damage. `ret_error` may be `cause`. */
-enum error_code log_home_open_rest(struct log_home *log, uint64_t begin, const struct error *cause,
-                                   struct error *ret_error);
-
 /* Returns ERROR_CORRUPT with the text of `cause`, and what can be done about it. */
 enum error_code log_home_refuse(const struct error *cause, struct error *ret_error);
 
