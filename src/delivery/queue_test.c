@@ -7,7 +7,7 @@
 
 #include "engine/engine_turn_testing.h"
 #include "timer/queue_target.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/storage_writing.h"
 
 #include <setjmp.h>

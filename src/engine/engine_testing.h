@@ -5,7 +5,7 @@
 #define TICKWHEEL_ENGINE_ENGINE_TESTING_H
 
 #include "engine/engine_turn_testing.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/storage_writing.h"
 
 #include <setjmp.h>

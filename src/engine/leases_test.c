@@ -4,7 +4,7 @@
  * in memory.
  */
 #include "engine/engine_turn_testing.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/storage_writing.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  */
 #include "engine/engine_turn_testing.h"
 #include "seed.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/storage_writing.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Goal: no body makes a storage that follows a log fail otherwise than by refusing it. Method: the
  * input is a body, whose checksum is made to fit half of the time; it is applied to a storage in
  * memory, all of which is then read. */
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/rowop.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
  * storage.h - the timers of partitions: change them, scan a window in due order, find one.
  *
  * A backend keeps one ordered table of timers by position (partition, at, serial). It knows nothing
- * of clocks, wheels and targets. Backends: wheel/diskwheel.h, in a folder, and memory.h
- * (simulation and tests).
+ * of clocks, wheels and targets. Backends: wheel/diskwheel.h, in a folder, and
+ * testing/memory.h, for the simulation and tests.
  *
  * Each partition follows a log. The storage makes a body of batches, the caller makes the body
  * durable in the log, and then the storage applies it:

@@ -5,7 +5,7 @@
 #ifndef TICKWHEEL_STORE_STORAGE_TESTING_H
 #define TICKWHEEL_STORE_STORAGE_TESTING_H
 
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/storage_writing.h"
 #include "store/wheel/diskwheel.h"
 #include "timer/timer_testing.h"

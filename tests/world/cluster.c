@@ -2,7 +2,7 @@
 #include "cluster.h"
 
 #include "base/check.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "engine/engine.h"
 #include "events.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 
 struct world;
 

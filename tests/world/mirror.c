@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "cluster/sweep.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 
 void mirror_init(struct mirror *mirror)
 {

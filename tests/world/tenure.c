@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "engine/engine_turn_testing.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "timer/fanout.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "api/testing/probe.h"
 
 #include "node/node_state.h"
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/wheel/diskwheel.h"
 #include "sys/clock.h"
 

@@ -1,7 +1,7 @@
 /* Goal: a layer is an ordered map in which the newest change of a key counts. Method: random and
  * rising keys, against the treap of tree.h. */
 #include "store/storage_testing.h"
-#include "store/tree.h"
+#include "store/testing/tree.h"
 #include "store/wheel/diskwheel_layer.h"
 
 static struct record_key layer_random_key(struct random *random, unsigned kind, uint64_t count)

@@ -1,12 +1,12 @@
 /*
  * memory_store.h - the inside of the storage in memory, shared by its files.
  */
-#ifndef TICKWHEEL_STORE_MEMORY_STORE_H
-#define TICKWHEEL_STORE_MEMORY_STORE_H
+#ifndef TICKWHEEL_STORE_TESTING_MEMORY_STORE_H
+#define TICKWHEEL_STORE_TESTING_MEMORY_STORE_H
 
-#include "store/memory.h"
+#include "store/testing/memory.h"
 #include "store/prepare.h"
-#include "store/tree.h"
+#include "store/testing/tree.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* tree.c - a treap of records, by key. */
-#include "store/tree.h"
+#include "store/testing/tree.h"
 
 #include "base/random.h"
 

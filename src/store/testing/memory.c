@@ -1,5 +1,5 @@
 /* memory.c - the storage in memory, with faults on demand. */
-#include "store/memory_store.h"
+#include "store/testing/memory_store.h"
 #include "store/page.h"
 #include "store/rowop.h"
 #include "store/store_key.h"

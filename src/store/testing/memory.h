@@ -5,8 +5,8 @@
  * A change is what one call of storage_apply or storage_partition_clear does. A test may hold
  * changes, and decides how many of them a crash keeps.
  */
-#ifndef TICKWHEEL_STORE_MEMORY_H
-#define TICKWHEEL_STORE_MEMORY_H
+#ifndef TICKWHEEL_STORE_TESTING_MEMORY_H
+#define TICKWHEEL_STORE_TESTING_MEMORY_H
 
 #include "store/storage.h"
 

@@ -1,5 +1,5 @@
 /* memory_change.c - changes of the storage in memory, which can be taken back. */
-#include "store/memory_store.h"
+#include "store/testing/memory_store.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* memory_check.c - the invariants of the storage in memory. */
-#include "store/memory_store.h"
+#include "store/testing/memory_store.h"
 
 #include <assert.h>
 

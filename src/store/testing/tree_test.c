@@ -1,7 +1,7 @@
 /* Goal: the tree is an ordered map. Method: random inserts and removals against a flat array, with
  * the invariants checked on the way. */
 #include "store/storage_testing.h"
-#include "store/tree.h"
+#include "store/testing/tree.h"
 
 enum { KEYS = 200 };
 

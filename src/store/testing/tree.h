@@ -8,8 +8,8 @@
  * Ownership  A node is the caller's (one malloc) before it is inserted and after it is removed.
  * Threads    None: one owner.
  */
-#ifndef TICKWHEEL_STORE_TREE_H
-#define TICKWHEEL_STORE_TREE_H
+#ifndef TICKWHEEL_STORE_TESTING_TREE_H
+#define TICKWHEEL_STORE_TESTING_TREE_H
 
 #include "store/record.h"
 

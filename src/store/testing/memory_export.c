@@ -1,6 +1,6 @@
 /* memory_export.c - copies of a partition's records, and an empty partition, in memory. */
 #include "store/export.h"
-#include "store/memory_store.h"
+#include "store/testing/memory_store.h"
 #include "store/store_key.h"
 
 #include <assert.h>

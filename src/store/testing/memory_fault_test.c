@@ -27,11 +27,11 @@ static void *failing_realloc(void *memory, size_t size)
 #define calloc(count, size)   failing(calloc(count, size))
 #define realloc(memory, size) failing_realloc(memory, size)
 #include "base/bytes.c"
-#include "store/memory.c"
+#include "store/testing/memory.c"
 #include "store/page.c"
 #include "store/prepare.c"
 #include "timer/timer.c"
-#include "store/tree.c"
+#include "store/testing/tree.c"
 #undef malloc
 #undef calloc
 #undef realloc
