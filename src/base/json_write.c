@@ -42,6 +42,29 @@ void json_append_string(struct buffer *out, struct bytes text)
     buffer_append(out, "\"", 1);
 }
 
+void json_append_ascii(struct buffer *out, struct bytes json)
+{
+    const char *at = json.data, *const end = json.data + json.size;
+
+    while (at < end) {
+        const char *run = at;
+
+        while (at < end && (uint8_t)*at < 0x80)
+            at++;
+        buffer_append(out, run, (size_t)(at - run));
+        const size_t size = utf8_size(at, end);
+        if (size == 0)
+            return;
+        const uint32_t code = utf8_code(at, size);
+        if (code < 0x10000)
+            buffer_printf(out, "\\u%04x", (unsigned)code);
+        else
+            buffer_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (code >> 10)),
+                          (unsigned)(0xdc00 + (code & 0x3ff)));
+        at += size;
+    }
+}
+
 /* True if a comma is needed before the next value. */
 static bool json_write_needs_comma(const struct buffer *out)
 {

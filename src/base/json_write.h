@@ -61,4 +61,7 @@ static inline void json_put_some_raw(struct buffer *out, const char *name, struc
  * JSON. */
 void json_append_string(struct buffer *out, struct bytes text);
 
+/* Appends valid JSON with its characters outside ASCII, which are in strings, as \u escapes. */
+void json_append_ascii(struct buffer *out, struct bytes json);
+
 #endif

@@ -2,7 +2,7 @@
 -- One statement, so that all of it is made or nothing. Making it again changes nothing and loses no row.
 DO $outbox$
 BEGIN
-PERFORM set_config('client_min_messages', 'warning', true);
+PERFORM pg_catalog.set_config('client_min_messages', 'warning', true);
 
 CREATE SCHEMA IF NOT EXISTS tickwheel;
 
@@ -22,7 +22,8 @@ IF EXISTS (SELECT FROM tickwheel.reader WHERE version > 1) THEN
 END IF;
 
 INSERT INTO tickwheel.reader (version, incarnation)
-    VALUES (1, (hashtextextended(gen_random_uuid()::text, 0) & 9223372036854775807) | 1)
+    VALUES (1, (pg_catalog.hashtextextended(pg_catalog.gen_random_uuid()::text, 0)
+                & 9223372036854775807) | 1::bigint)
     ON CONFLICT (one) DO UPDATE SET version = 1;
 
 CREATE SEQUENCE IF NOT EXISTS tickwheel.outbox_id;
@@ -53,13 +54,18 @@ CREATE TABLE IF NOT EXISTS tickwheel.rejected (
 );
 
 -- Rows of one key get their ids in the order in which their transactions commit: the id is taken
--- under a lock of the key, which lasts until the commit.
+-- under a lock of the key, which lasts until the commit. A writer chooses neither id nor time.
+--
+-- Functions are named with their schema, and arguments have exactly their types: along the search
+-- path of the caller any role may have put one of the same name that fits better. SET search_path
+-- would do as well, and cost more than the rest.
 CREATE OR REPLACE FUNCTION tickwheel.outbox_number() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.key IS NOT NULL AND NEW.op <> 'complete' THEN
-        PERFORM pg_advisory_xact_lock(1953065835, hashtext(NEW.key));
+        PERFORM pg_catalog.pg_advisory_xact_lock(1953065835, pg_catalog.hashtext(NEW.key));
     END IF;
-    NEW.id := nextval('tickwheel.outbox_id');
+    NEW.id := pg_catalog.nextval('tickwheel.outbox_id'::regclass);
+    NEW.written := pg_catalog.clock_timestamp();
     RETURN NEW;
 END $$;
 
@@ -67,7 +73,7 @@ END $$;
 -- makes commits wait for each other.
 CREATE OR REPLACE FUNCTION tickwheel.outbox_wake() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT pg_try_advisory_xact_lock_shared(1953065836, 0) THEN
+    IF NOT pg_catalog.pg_try_advisory_xact_lock_shared(1953065836, 0) THEN
         NOTIFY tickwheel_outbox;
     END IF;
     RETURN NULL;
@@ -83,11 +89,12 @@ CREATE TRIGGER outbox_wake AFTER INSERT ON tickwheel.outbox
 -- A time as the API reads it, rounded up to milliseconds so that no timer is early.
 CREATE OR REPLACE FUNCTION tickwheel.time_text(at timestamptz) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT isfinite(at) THEN
+    IF NOT pg_catalog.isfinite(at) THEN
         RAISE EXCEPTION 'at must be a time' USING ERRCODE = '22023';
     END IF;
-    RETURN to_char(date_trunc('milliseconds', at + interval '999 microseconds') AT TIME ZONE 'UTC',
-                   'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+    RETURN pg_catalog.to_char(
+        pg_catalog.date_trunc('milliseconds', at + interval '999 microseconds') AT TIME ZONE 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 END $$;
 
 -- The body of a request: the fields given by name, and those in `fields`. A delay counts from now,
@@ -103,24 +110,27 @@ BEGIN
     IF after < interval '0' THEN
         RAISE EXCEPTION 'after must not be negative' USING ERRCODE = '22023';
     END IF;
-    IF json_typeof(fields) <> 'object' THEN
+    IF pg_catalog.json_typeof(fields) <> 'object' THEN
         RAISE EXCEPTION 'fields must be a JSON object' USING ERRCODE = '22023';
     END IF;
     IF target IS NOT NULL THEN
-        given := given || ',"target":' || to_json(target);
+        given := given || ',"target":' || pg_catalog.to_json(target)::text;
     END IF;
     IF after IS NOT NULL OR at IS NOT NULL THEN
         given := given || ',"at":'
-              || to_json(tickwheel.time_text(coalesce(at, clock_timestamp() + after)));
+              || pg_catalog.to_json(tickwheel.time_text(
+                     coalesce(at, pg_catalog.clock_timestamp() + after)))::text;
     END IF;
     IF payload IS NOT NULL THEN
-        given := given || ',"payload":' || payload;
+        given := given || ',"payload":' || payload::text;
     END IF;
-    IF fields IS NOT NULL AND EXISTS (SELECT FROM json_object_keys(fields)) THEN
-        given := given || ',' || substr(btrim(fields::text, E' \t\n\r'), 2);
-        RETURN '{' || substr(given, 2);
+    -- a look at the keys would decode all texts, and fail at those that no text type takes: \u0000
+    IF fields::text !~ '^[[:space:]]*[{][[:space:]]*[}][[:space:]]*$' THEN
+        given := given || ','
+              || pg_catalog.substr(pg_catalog.btrim(fields::text, E' \t\n\r'), 2);
+        RETURN '{' || pg_catalog.substr(given, 2);
     END IF;
-    RETURN '{' || substr(given, 2) || '}';
+    RETURN '{' || pg_catalog.substr(given, 2) || '}';
 END $$;
 
 -- Each returns the id of its row. `fields` takes all other fields of the API, such as
@@ -134,7 +144,7 @@ BEGIN
     INSERT INTO tickwheel.outbox (op, key, body)
         VALUES ('schedule', schedule.key,
                 tickwheel.body(target, after, at, payload, fields));
-    RETURN currval('tickwheel.outbox_id');
+    RETURN pg_catalog.currval('tickwheel.outbox_id'::regclass);
 END $$;
 
 CREATE OR REPLACE FUNCTION tickwheel.put(
@@ -144,13 +154,13 @@ CREATE OR REPLACE FUNCTION tickwheel.put(
 BEGIN
     INSERT INTO tickwheel.outbox (op, key, body)
         VALUES ('put', put.key, tickwheel.body(target, after, at, payload, fields));
-    RETURN currval('tickwheel.outbox_id');
+    RETURN pg_catalog.currval('tickwheel.outbox_id'::regclass);
 END $$;
 
 CREATE OR REPLACE FUNCTION tickwheel.cancel(key text) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO tickwheel.outbox (op, key) VALUES ('cancel', cancel.key);
-    RETURN currval('tickwheel.outbox_id');
+    RETURN pg_catalog.currval('tickwheel.outbox_id'::regclass);
 END $$;
 
 CREATE OR REPLACE FUNCTION tickwheel.touch(
@@ -162,13 +172,13 @@ BEGIN
     END IF;
     INSERT INTO tickwheel.outbox (op, key, body)
         VALUES ('touch', touch.key, tickwheel.body(NULL, after, at, NULL, NULL));
-    RETURN currval('tickwheel.outbox_id');
+    RETURN pg_catalog.currval('tickwheel.outbox_id'::regclass);
 END $$;
 
 CREATE OR REPLACE FUNCTION tickwheel.complete(event text) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO tickwheel.outbox (op, key) VALUES ('complete', event);
-    RETURN currval('tickwheel.outbox_id');
+    RETURN pg_catalog.currval('tickwheel.outbox_id'::regclass);
 END $$;
 
 -- A role that writes needs these and nothing more:

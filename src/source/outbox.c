@@ -19,6 +19,7 @@
 #include "source/source.h"
 
 #include "api/json/problem.h"
+#include "base/json_write.h"
 #include "log/postgres/postgres_connection.h"
 #include "sys/clock.h"
 
@@ -42,11 +43,20 @@ enum {
     OUTBOX_VACUUM_MS = 5000,
 };
 
-#define OUTBOX_ROWS_MAX    "4000"    /* rows of a batch */
-#define OUTBOX_BATCH_BYTES "8388608" /* size of the bodies of a batch as they are stored */
+#define OUTBOX_STATEMENT_MS "9000"    /* below OUTBOX_ANSWER_MS */
+#define OUTBOX_ROWS_MAX     "4000"    /* rows of a batch */
+#define OUTBOX_BATCH_BYTES  "8388608" /* size of the bodies of a batch as they are stored */
+
+/* The ledger knows a row by its id and 19 bits of the microseconds at which it was written: a
+ * standby that takes the place of its primary may give out ids once more. */
+#define OUTBOX_ID_BITS "44"
+#define OUTBOX_ID_MASK ((UINT64_C(1) << 44) - 1)
+#define OUTBOX_NUMBER                                                         \
+    "(id | (((extract(epoch FROM written)::float8 * 1000000::float8)::bigint" \
+    " & 524287::bigint) << " OUTBOX_ID_BITS "))"
 
 /* Columns of the answer to OUTBOX_READ. */
-enum { OUTBOX_ID, OUTBOX_OP, OUTBOX_KEY, OUTBOX_BODY, OUTBOX_BYTES, OUTBOX_AGE_US };
+enum { OUTBOX_ROW, OUTBOX_OP, OUTBOX_KEY, OUTBOX_BODY, OUTBOX_BYTES, OUTBOX_AGE_US };
 
 enum outbox_then { OUTBOX_DELETE_ONLY, OUTBOX_READ_ON };
 
@@ -67,18 +77,25 @@ struct outbox_reader {
     struct error error;
 };
 
-/* The queries of a batch. */
+/* The queries of a batch. Functions and types leave no choice that the search path could make:
+ * other roles may have put functions there (postgres_outbox.sql). */
+#define OUTBOX_SIZE "coalesce(pg_catalog.pg_column_size(body), 0)"
 #define OUTBOX_READ                                                                         \
-    "SELECT id, op, key, CASE WHEN octet_length(body::text) <= $2 THEN body::text END,"     \
-    " octet_length(body::text)::bigint,"                                                    \
-    " greatest(0, extract(epoch FROM clock_timestamp() - written) * 1000000)::bigint"       \
-    " FROM (SELECT *, sum(coalesce(pg_column_size(body), 0)) OVER (ORDER BY id) AS before"  \
+    "SELECT " OUTBOX_NUMBER ", op, key,"                                                    \
+    " CASE WHEN octet_length(body::text) <= $2 THEN body::text END,"                        \
+    " octet_length(body::text)::bigint, greatest(0::float8,"                                \
+    " extract(epoch FROM clock_timestamp() - written)::float8 * 1000000::float8)::bigint"   \
+    " FROM (SELECT *, sum(" OUTBOX_SIZE ") OVER (ORDER BY id) AS before"                    \
     " FROM (SELECT * FROM tickwheel.outbox ORDER BY id LIMIT " OUTBOX_ROWS_MAX ") AS rows)" \
-    " AS sized WHERE (before - coalesce(pg_column_size(body), 0)) < " OUTBOX_BATCH_BYTES    \
+    " AS sized WHERE (before - " OUTBOX_SIZE ") < " OUTBOX_BATCH_BYTES                      \
     " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $1) ORDER BY id"
 #define OUTBOX_DELETE                                 \
     "DELETE FROM tickwheel.outbox WHERE id = ANY($1)" \
-    " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $2)"
+    " AND EXISTS (SELECT FROM tickwheel.reader WHERE epoch = $2)" OUTBOX_DURABLE
+/* A condition that is true. A commit that a crash could take back would bring rows back. */
+#define OUTBOX_DURABLE                                                        \
+    " AND (SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN" \
+    " set_config('synchronous_commit', 'on', true) END) IS DISTINCT FROM ''"
 
 static enum error_code outbox_ask(struct outbox_reader *outbox, const char *sql,
                                   const struct postgres_value *values, size_t count,
@@ -148,26 +165,44 @@ static enum error_code outbox_look_at_session(struct outbox_reader *outbox)
     return ERROR_NONE;
 }
 
-/* Sets up what only a session of its own can have. A prepared plan is kept while the outbox grows,
- * so it must use the index although that costs more for the few rows that are there at first. */
+/* Asks two queries whose answers say nothing. */
+static enum error_code outbox_tell(struct outbox_reader *outbox,
+                                   const struct postgres_query queries[2])
+{
+    PGresult *results[2] = {NULL, NULL};
+    const enum error_code code =
+        postgres_connection_ask_all(&outbox->connection, queries, 2, results, &outbox->error);
+
+    PQclear(results[0]);
+    PQclear(results[1]);
+    return code;
+}
+
+/* Sets up what only a session of its own can have. The server ends a statement before the reader
+ * gives it up: a session that waits for a lock would stay behind, and soon there would be many. A
+ * prepared plan is kept while the outbox grows, so it must use the index although that costs more
+ * for the few rows that are there at first. */
 static enum error_code outbox_set_up_session(struct outbox_reader *outbox)
 {
     static const struct postgres_query queries[] = {
         {.sql = "LISTEN tickwheel_outbox"},
         {.sql =
              "SELECT set_config(name, value, false) FROM (VALUES ('enable_seqscan', 'off'),"
-             " ('enable_sort', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan'))"
-             " AS settings (name, value)"},
+             " ('enable_sort', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan'),"
+             " ('statement_timeout', '" OUTBOX_STATEMENT_MS "')) AS settings (name, value)"},
+    };
+
+    return outbox_tell(outbox, queries);
+}
+
+static enum error_code outbox_prepare(struct outbox_reader *outbox)
+{
+    static const struct postgres_query queries[] = {
         {.sql = "PREPARE outbox_read (bigint, bigint) AS " OUTBOX_READ},
         {.sql = "PREPARE outbox_delete (bigint[], bigint) AS " OUTBOX_DELETE},
     };
-    PGresult *results[4];
 
-    const enum error_code code =
-        postgres_connection_ask_all(&outbox->connection, queries, 4, results, &outbox->error);
-    for (size_t i = 0; i < 4; i++)
-        PQclear(results[i]);
-    return code;
+    return outbox_tell(outbox, queries);
 }
 
 /* Says why this daemon cannot be the reader. */
@@ -193,11 +228,12 @@ static enum error_code outbox_explain_reader(struct outbox_reader *outbox)
 
 static enum error_code outbox_claim(struct outbox_reader *outbox, uint64_t *ret_incarnation)
 {
-    static const char sql[] = "UPDATE tickwheel.reader SET epoch = epoch + 1, holder = $1,"
-                              " held_until = clock_timestamp() + interval '15 s'"
-                              " WHERE version = 1 AND (held_until < clock_timestamp()"
-                              " OR split_part(holder, ' node ', 1) = split_part($1, ' node ', 1))"
-                              " RETURNING incarnation, epoch";
+    static const char sql[] =
+        "UPDATE tickwheel.reader SET epoch = epoch + 1, holder = $1,"
+        " held_until = clock_timestamp() + interval '15 s'"
+        " WHERE version = 1 AND (held_until < clock_timestamp()"
+        " OR split_part(holder, ' node ', 1) = split_part($1, ' node ', 1))" OUTBOX_DURABLE
+        " RETURNING incarnation, epoch";
     char text[SOURCE_HOLDER_SIZE];
     PGresult *result = NULL;
 
@@ -258,7 +294,8 @@ static enum error_code outbox_delete(struct outbox_reader *outbox, size_t count,
     static const char moving[] =
         "WITH gone AS (" OUTBOX_DELETE " RETURNING *)"
         " INSERT INTO tickwheel.rejected (id, op, key, body, written, problem)"
-        " SELECT gone.id, op, key, body, written, convert_from(problem, 'UTF8')::json FROM gone"
+        " SELECT gone.id, op, key, body, written, pg_catalog.convert_from(problem, 'UTF8')::json "
+        "FROM gone"
         " JOIN unnest($3::bigint[], $4::bytea[]) AS refused (id, problem) ON gone.id = refused.id"
         " ON CONFLICT (id) DO NOTHING";
     char room[8];
@@ -298,6 +335,50 @@ static void outbox_begin_delete(struct outbox_reader *outbox, size_t count, size
     postgres_array_begin(&outbox->problems, POSTGRES_BYTEA, refused_count);
 }
 
+/* Adds a row to what is deleted. With a problem it was refused. The problem becomes ASCII, for the
+ * database may have an encoding that lacks what it quotes. */
+static void outbox_add_taken(struct outbox_reader *outbox, uint64_t number,
+                             const struct buffer *problem)
+{
+    const uint64_t id = number & OUTBOX_ID_MASK;
+
+    postgres_array_u64(&outbox->ids, id);
+    if (!problem)
+        return;
+    struct buffer ascii;
+    buffer_init(&ascii);
+    json_append_ascii(&ascii, buffer_bytes(problem));
+    postgres_array_u64(&outbox->refused, id);
+    postgres_array_bytes(&outbox->problems, buffer_bytes(&ascii));
+    buffer_deinit(&ascii);
+}
+
+/* Removes from `taken` what is not in the outbox, such as rows whose ids were given out once more
+ * after a fail-over. */
+static enum error_code outbox_find_taken(struct outbox_reader *outbox, struct source_taken *taken,
+                                         size_t *count)
+{
+    static const char sql[] =
+        "SELECT at FROM tickwheel.outbox, unnest($1::bigint[]) WITH ORDINALITY AS taken (number, "
+        "at)"
+        " WHERE id = (number & ((1::bigint << " OUTBOX_ID_BITS ") - 1::bigint))"
+        " AND (number = " OUTBOX_NUMBER " OR number = id) ORDER BY at";
+    struct postgres_value numbers;
+    PGresult *result = NULL;
+    size_t found = 0;
+
+    postgres_array_begin(&outbox->ids, POSTGRES_INT8, *count);
+    for (size_t i = 0; i < *count; i++)
+        postgres_array_u64(&outbox->ids, taken[i].number);
+    numbers = postgres_array_value(&outbox->ids, POSTGRES_INT8);
+    const enum error_code code = outbox_ask(outbox, sql, &numbers, 1, &result);
+    for (; !code && found < (size_t)PQntuples(result); found++)
+        taken[found] = taken[postgres_result_u64(result, (int)found, 0) - 1];
+    PQclear(result);
+    *count = found;
+    return code;
+}
+
 /* Deletes what an earlier reader has taken. */
 static enum error_code outbox_recover(struct outbox_reader *outbox, uint64_t incarnation)
 {
@@ -310,22 +391,20 @@ static enum error_code outbox_recover(struct outbox_reader *outbox, uint64_t inc
     if (code)
         return error_set(&outbox->error, code, "the partitions are not ready: %s",
                          error_title(code));
+    code = outbox_find_taken(outbox, taken, &count);
     for (size_t i = 0; i < count; i++)
         refused_count += taken[i].error != ERROR_NONE;
     outbox_begin_delete(outbox, count, refused_count);
     buffer_init(&problem);
     for (size_t i = 0; i < count; i++) {
-        postgres_array_u64(&outbox->ids, taken[i].number);
-        if (!taken[i].error)
-            continue;
         buffer_clear(&problem);
-        source_rows_append_problem(taken[i].error, &problem);
-        postgres_array_u64(&outbox->refused, taken[i].number);
-        postgres_array_bytes(&outbox->problems, buffer_bytes(&problem));
+        if (taken[i].error)
+            source_rows_append_problem(taken[i].error, &problem);
+        outbox_add_taken(outbox, taken[i].number, taken[i].error ? &problem : NULL);
     }
     buffer_deinit(&problem);
     free(taken);
-    return outbox_delete(outbox, count, refused_count, OUTBOX_DELETE_ONLY);
+    return code ? code : outbox_delete(outbox, count, refused_count, OUTBOX_DELETE_ONLY);
 }
 
 static bool outbox_parse_op(struct bytes text, enum source_op *ret_op)
@@ -349,7 +428,7 @@ static void outbox_read_rows(const PGresult *result, struct source_row *batch)
     for (int i = 0; i < PQntuples(result); i++) {
         struct source_row *row = &batch[i];
 
-        *row = (struct source_row){.number = postgres_result_u64(result, i, OUTBOX_ID),
+        *row = (struct source_row){.number = postgres_result_u64(result, i, OUTBOX_ROW),
                                    .key = postgres_result_bytes(result, i, OUTBOX_KEY),
                                    .body = postgres_result_bytes(result, i, OUTBOX_BODY)};
         row->is_too_large =
@@ -376,13 +455,9 @@ static enum error_code outbox_end_batch(struct outbox_reader *outbox,
     }
     outbox_begin_delete(outbox, done, refused);
     for (size_t i = 0; i < count; i++) {
-        if (batch[i].state != SOURCE_ROW_DONE && batch[i].state != SOURCE_ROW_REFUSED)
-            continue;
-        postgres_array_u64(&outbox->ids, batch[i].number);
-        if (batch[i].state == SOURCE_ROW_DONE)
-            continue;
-        postgres_array_u64(&outbox->refused, batch[i].number);
-        postgres_array_bytes(&outbox->problems, buffer_bytes(&batch[i].problem));
+        if (batch[i].state == SOURCE_ROW_DONE || batch[i].state == SOURCE_ROW_REFUSED)
+            outbox_add_taken(outbox, batch[i].number,
+                             batch[i].state == SOURCE_ROW_REFUSED ? &batch[i].problem : NULL);
     }
     source_count(outbox->source, batch, count);
     *ret_count = done;
@@ -518,10 +593,12 @@ static enum error_code outbox_read(struct outbox_reader *outbox)
     unsigned empty = 0;
     enum error_code code = outbox_look_at_session(outbox);
 
+    if (!code && outbox->is_direct)
+        code = outbox_set_up_session(outbox);
     if (!code)
         code = outbox_claim(outbox, &incarnation);
     if (!code && outbox->is_direct)
-        code = outbox_set_up_session(outbox);
+        code = outbox_prepare(outbox);
     if (!code)
         code = outbox_recover(outbox, incarnation);
     if (code)

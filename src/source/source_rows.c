@@ -567,8 +567,12 @@ enum error_code source_rows_take(struct source_rows *rows, struct source_row *ba
             rows->failure = source_rows_take_some(rows, batch + done, some - done);
         if (source_rows_has_postponed(batch + done, some - done))
             break; /* the event, and rows after it, must not overtake them */
-        if (some < count && !rows->failure)
-            rows->failure = source_rows_complete(rows, &batch[some++]);
+        if (some < count && !rows->failure) {
+            rows->failure = source_rows_complete(rows, &batch[some]);
+            if (batch[some].state == SOURCE_ROW_POSTPONED)
+                break; /* a timer made by a later row may watch the event */
+            some++;
+        }
         done = some;
     }
     calendars_leave(calendars);

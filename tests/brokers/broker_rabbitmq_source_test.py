@@ -322,6 +322,16 @@ class RabbitmqSource(unittest.TestCase):
         self.await_taken(daemon, 1)
         self.assertEqual(self.count("late.rejected"), 0)
 
+    def test_a_queue_that_is_deleted_and_made_again(self):
+        daemon = self.start()
+        self.publish(line('"first"', f"x-delay=l:{HOUR_MS}", name="1"))
+        self.await_taken(daemon, 1)
+        self.broker.tool("drop", "late")
+        self.broker.tool("queue", "late")
+        self.broker.tool("exchange", "delayed", "late", "", "fanout")
+        self.publish(line('"second"', f"x-delay=l:{HOUR_MS}", name="2"))
+        self.await_taken(daemon, 2)
+
     def test_a_quorum_queue(self):
         self.broker.tool("quorum", "many")
         self.broker.tool("queue", "many.rejected")

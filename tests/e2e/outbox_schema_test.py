@@ -100,6 +100,20 @@ class OutboxSchema(unittest.TestCase):
                     "SELECT * FROM tickwheel.reader", "INSERT INTO tickwheel.rejected SELECT 1"):
             self.refused(sql, "permission denied")
 
+    # proves: outbox-writer
+    def test_a_writer_chooses_no_time_of_a_row(self):
+        """The reader computes with it, and an infinite one would stop it."""
+        self.shop("INSERT INTO tickwheel.outbox (op, body, written) VALUES ('schedule', '{}', '-infinity')")
+        self.assertEqual(self.server.look("SELECT clock_timestamp() - written < '1 min' FROM tickwheel.outbox"), "t")
+
+    def test_any_json_may_be_a_payload(self):
+        """What a helper of a client passes in `fields` is not decoded: no type text of the server takes \\u0000."""
+        body = '{"payload": {"a": "x\\u0000y"}}'
+        self.shop(f"SELECT tickwheel.schedule('queue:a', fields => '{body}')")
+        self.shop("SELECT tickwheel.schedule('queue:a', payload => '\"\\u0000\"', fields => ' { } ')")
+        self.assertEqual(self.server.look("SELECT body FROM tickwheel.outbox ORDER BY id").splitlines(),
+                         ['{"target":"queue:a",' + body[1:], '{"target":"queue:a","payload":"\\u0000"}'])
+
     def test_rows_of_a_key_get_their_ids_in_the_order_of_commit(self):
         first, second = Session(self.server, "shop"), Session(self.server, "shop")
         self.addCleanup(first.close)

@@ -36,9 +36,12 @@ class OutboxCase(unittest.TestCase):
     def enter_server(self):
         return self.enterContext(postgres_servers.Postgres())
 
-    def make_outbox(self, server):
-        subprocess.run([harness.find("tickwheel"), "postgres", "init", server.url(), "--apply"], check=True,
+    def make_again(self):
+        subprocess.run([harness.find("tickwheel"), "postgres", "init", self.server.url(), "--apply"], check=True,
                        capture_output=True, timeout=60)
+
+    def make_outbox(self, server):
+        self.make_again()
         server.look("CREATE TABLE truth (number bigint PRIMARY KEY, key text, op text, value text)")
 
     def start(self, url, data=None, flags=()):
@@ -169,6 +172,70 @@ class Outbox(OutboxCase):
             daemon.call("DELETE", f"/v1/timers/{timer['id']}")
         self.await_empty(self.server)
         self.assertEqual(len(self.timers(daemon)), 5)
+
+    def test_ids_may_be_given_out_once_more(self):
+        """As after a fail-over to a standby whose sequence is behind: a row is not taken for the former one of its id."""
+        daemon = self.start(self.server.url())
+        self.server.look("SELECT tickwheel.schedule('queue:a', '1 h', payload => to_json(n)) FROM generate_series(1, 3) n")
+        self.await_empty(self.server)
+        daemon.process.kill()
+        daemon.process.wait(20)
+        self.server.look("SELECT setval('tickwheel.outbox_id', 1)")
+        self.server.look("SELECT tickwheel.schedule('queue:a', '1 h', payload => to_json(n)) FROM generate_series(4, 5) n")
+        daemon = self.start(self.server.url())
+        self.await_empty(self.server)
+        self.assertEqual(sorted(timer["payload"] for timer in self.timers(daemon)), [1, 2, 3, 4, 5])
+
+    def test_functions_of_others(self):
+        """A role that may make functions where the daemon's role looks has none of them called."""
+        self.server.ask("CREATE ROLE mallory LOGIN")
+        self.server.ask("GRANT CREATE ON SCHEMA public TO mallory", database=self.server.database)
+        for name, result, arguments in (
+                ("pg_column_size", "int", "json"), ("convert_from", "text", "bytea, text"), ("nextval", "bigint", "text"),
+                ("currval", "bigint", "text"), ("to_json", "json", "text"), ("hashtextextended", "bigint", "text, int"),
+                ("times", "float8", "float8, int"), ("times", "numeric", "numeric, int"), ("joined", "text", "text, json")):
+            self.server.ask(f"CREATE FUNCTION public.{name}({arguments}) RETURNS {result} LANGUAGE plpgsql AS "
+                            "$$ BEGIN RAISE EXCEPTION 'called'; END $$", user="mallory", database=self.server.database)
+        for sign, function, left, right in (("*", "times", "float8", "int"), ("*", "times", "numeric", "int"),
+                                            ("||", "joined", "text", "json")):
+            self.server.ask(f"CREATE OPERATOR public.{sign} (FUNCTION = public.{function}, LEFTARG = {left}, RIGHTARG = {right})",
+                            user="mallory", database=self.server.database)
+        self.make_again()
+        daemon = self.start(self.server.url())
+        self.server.look("SELECT tickwheel.schedule('queue:a', '1 h', payload => '1', fields => '{\"labels\": {\"a\": \"b\"}}')")
+        self.server.look("SELECT tickwheel.schedule('nonsense', at => '2099-01-01T00:00Z')")
+        self.await_empty(self.server)
+        self.assertEqual(len(self.timers(daemon)), 1)
+        self.assertEqual(self.server.look("SELECT count(*) FROM tickwheel.rejected"), "1")
+
+    def test_a_database_of_another_encoding(self):
+        """Texts are what they are there; a problem that quotes what its encoding lacks is kept in ASCII."""
+        self.server.ask("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0 OWNER tickwheel")
+        self.server.database = "latin"
+        self.make_outbox(self.server)
+        self.server.look("CREATE TABLE public.inbox (webhook_id text PRIMARY KEY, due timestamptz NOT NULL, attempt integer NOT NULL,"
+                         " key text, headers json NOT NULL, payload json, body bytea)")
+        daemon = self.start(self.server.url())
+        key, payload = "'caf' || chr(233)", "to_json(chr(233))"
+        self.server.look(f"SELECT tickwheel.schedule('postgres://shop/public.inbox', '0 s', key => {key}, payload => {payload})")
+        self.server.look(f"SELECT tickwheel.schedule('queue:a', '1 h', key => {key}, fields => '{{\"\\u20ac\": 1}}')")
+        self.await_empty(self.server)
+        harness.wait_until(lambda: self.server.look("SELECT count(*) FROM public.inbox") == "1", 20, "the row")
+        self.assertEqual(self.server.look(f"SELECT key = {key} AND payload::text = {payload}::text FROM public.inbox"), "t")
+        self.assertIn("\\u20ac", self.server.look("SELECT problem::text FROM tickwheel.rejected"))
+        self.assertEqual(self.timers(daemon), [])
+
+    def test_a_database_that_does_not_wait_for_its_disk(self):
+        """With synchronous_commit off a crash takes commits back, but not that a row was taken."""
+        self.server.ask(f"ALTER DATABASE {self.server.database} SET synchronous_commit = off")
+        daemon = self.start(self.server.url())
+        for n in range(3):
+            self.server.look(f"SET synchronous_commit = on; SELECT tickwheel.schedule('queue:a', '1 h', payload => '{n}')")
+            self.await_empty(self.server)
+        self.server.stop(signal.SIGKILL)
+        self.server.start()
+        self.assertEqual(self.server.look("SELECT count(*) FROM tickwheel.outbox"), "0")
+        self.assertEqual(len(self.timers(daemon)), 3)
 
     def test_the_table_is_made_shorter_while_nobody_writes(self):
         """Goal: VACUUM, which waits up to 5 s for a moment without writers if it is to make the table shorter, does so only while

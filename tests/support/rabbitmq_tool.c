@@ -7,6 +7,7 @@
  *     rabbitmq_tool PORT quorum NAME
  *     rabbitmq_tool PORT exchange NAME QUEUE KEY [TYPE]    durable, bound; direct without a type
  *     rabbitmq_tool PORT delete NAME                an exchange
+ *     rabbitmq_tool PORT drop NAME                  a queue
  *     rabbitmq_tool PORT count QUEUE                prints how many messages are ready
  *     rabbitmq_tool PORT publish EXCHANGE KEY
  *     rabbitmq_tool PORT read QUEUE
@@ -270,7 +271,7 @@ static void publish_all(amqp_connection_state_t connection, char *names[])
 int main(int argc, char *argv[])
 {
     if (argc < 4)
-        fail("PORT queue|dead|quorum|exchange|delete|count|publish|read NAME ...");
+        fail("PORT queue|dead|quorum|exchange|delete|drop|count|publish|read NAME ...");
     amqp_connection_state_t connection = open_connection((int)strtol(argv[1], NULL, 10));
     if (strcmp(argv[2], "queue") == 0) {
         make_queue_with_length(connection, argv[3], argc > 4 ? argv[4] : NULL);
@@ -287,6 +288,9 @@ int main(int argc, char *argv[])
         make_exchange(connection, argv + 3);
     } else if (strcmp(argv[2], "delete") == 0) {
         amqp_exchange_delete(connection, CHANNEL, amqp_cstring_bytes(argv[3]), 0);
+        check(connection, "not deleted");
+    } else if (strcmp(argv[2], "drop") == 0) {
+        amqp_queue_delete(connection, CHANNEL, amqp_cstring_bytes(argv[3]), 0, 0);
         check(connection, "not deleted");
     } else if (strcmp(argv[2], "read") == 0) {
         read_all(connection, argv[3]);

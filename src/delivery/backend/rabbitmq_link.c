@@ -108,13 +108,15 @@ static amqp_socket_t *rabbitmq_link_make_socket(struct rabbitmq_link *link)
 }
 
 /* Logs in with the name of this client, and asks for notices when the server is out of memory or
- * disk. */
+ * disk, and when it has ended a consumer, for instance because its queue was deleted. */
 static amqp_rpc_reply_t rabbitmq_link_log_in(struct rabbitmq_link *link, const char *client_name)
 {
     const struct broker_url *url = link->url;
-    amqp_table_entry_t capability = {
-        .key = amqp_cstring_bytes("connection.blocked"),
-        .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value = {.boolean = 1}},
+    amqp_table_entry_t capabilities[] = {
+        {.key = amqp_cstring_bytes("connection.blocked"),
+         .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value = {.boolean = 1}}},
+        {.key = amqp_cstring_bytes("consumer_cancel_notify"),
+         .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value = {.boolean = 1}}},
     };
     amqp_table_entry_t properties[] = {
         {.key = amqp_cstring_bytes("connection_name"),
@@ -122,7 +124,7 @@ static amqp_rpc_reply_t rabbitmq_link_log_in(struct rabbitmq_link *link, const c
                    .value = {.bytes = amqp_cstring_bytes(client_name)}}},
         {.key = amqp_cstring_bytes("capabilities"),
          .value = {.kind = AMQP_FIELD_KIND_TABLE,
-                   .value = {.table = {.num_entries = 1, .entries = &capability}}}},
+                   .value = {.table = {.num_entries = 2, .entries = capabilities}}}},
     };
     amqp_table_t table = {.num_entries = 2, .entries = properties};
 

@@ -20,13 +20,16 @@ enum {
     IDLE_MS = 200,
 };
 
-/* The statements. %1$s is the name of the table, %2$s a condition. An append names the record
- * before it, and takes part only if that is there, or if it is the first one of the log; rows are
- * inserted in one order, so that statements of two nodes do not wait for each other in a circle. */
+/* The statements. %1$s is the name of the table, %2$s a condition. Functions and types leave no
+ * choice that the search path could make, where other roles may have put functions.
+ *
+ * An append names the record before it, and takes part only if that is there, or if it is the first
+ * one of the log; rows are inserted in one order, so that statements of two nodes do not wait for
+ * each other in a circle. */
 static const char append_format[] =
     "INSERT INTO \"%1$s_log\" AS l (partition, place, chain, appended, body)"
     " SELECT a.partition, a.place, a.chain,"
-    " (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.body"
+    " (extract(epoch FROM clock_timestamp())::float8 * 1000::float8)::int8, a.body"
     " FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[])"
     " AS a (partition, place, before, chain, body)"
     " WHERE (EXISTS (SELECT FROM \"%1$s_log\" b WHERE b.partition = a.partition"
@@ -600,7 +603,7 @@ static void log_postgres_end_trim(struct log_postgres_client *client, enum log_k
     pthread_mutex_unlock(&client->lock);
 }
 
-/* Trims the first log that wants it. The connection is open only then. */
+/* Trims the first log that wants it. The connection is used only then. */
 static void log_postgres_trimmer_turn(struct log_postgres_client *client)
 {
     struct postgres_connection *trimmer = &client->trimmer;
@@ -613,7 +616,8 @@ static void log_postgres_trimmer_turn(struct log_postgres_client *client)
     const uint64_t before = log ? log->trim_before : 0;
     const bool may_trim = log && log_postgres_state_trims(&log->state, &place, &chain);
     pthread_mutex_unlock(&client->lock);
-    if ((!log && !client->trim_is_sent) || !postgres_connection_turn(trimmer)) {
+    client->trimmer_is_wanted = log || client->trim_is_sent;
+    if (!client->trimmer_is_wanted || !postgres_connection_turn(trimmer)) {
         client->trim_is_sent = client->trim_is_sent && trimmer->client;
         return;
     }
@@ -667,6 +671,12 @@ static void log_postgres_client_wait(struct log_postgres_client *client, struct 
             until = log_postgres_earlier(until, client->lanes[i].again_at);
     }
     for (size_t i = 0; i < LOG_POSTGRES_CONNECTIONS; i++) {
+        /* nobody reads the trimmer's connection while it is not wanted: what comes there, such as
+         * its end, would end each wait at once */
+        if (i == 1 && !client->trimmer_is_wanted) {
+            fds[1 + i].fd = -1;
+            continue;
+        }
         fds[1 + i] = (struct pollfd){.fd = postgres_connection_fd(all[i]),
                                      .events = postgres_connection_events(all[i])};
         if (i != 1 || client->trim_is_sent) /* the trimmer connects when it is wanted */

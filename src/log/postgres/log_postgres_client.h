@@ -89,7 +89,7 @@ struct log_postgres_client {
     struct buffer numbers[2];
     uint32_t trim_partition;
     unsigned trim_generation;
-    bool trim_is_sent;
+    bool trim_is_sent, trimmer_is_wanted;
 };
 
 /* Writes the statements and sets the connections up. */

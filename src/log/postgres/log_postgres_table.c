@@ -19,10 +19,10 @@ static const char create_format[] =
 static const char store_format[] =
     "ALTER TABLE \"%1$s_log\" ALTER COLUMN body SET STORAGE EXTERNAL";
 static const char check_format[] =
-    "SELECT (SELECT string_agg(a.attname || ' ' || format_type(a.atttypid, NULL), ', '"
+    "SELECT (SELECT string_agg(a.attname::text || ' ' || format_type(a.atttypid, NULL), ', '"
     " ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = t.oid AND a.attnum > 0"
     " AND NOT a.attisdropped),"
-    " (SELECT string_agg(a.attname, ', ' ORDER BY a.attnum) FROM pg_index i, pg_attribute a"
+    " (SELECT string_agg(a.attname::text, ', ' ORDER BY a.attnum) FROM pg_index i, pg_attribute a"
     " WHERE i.indrelid = t.oid AND i.indisprimary AND a.attrelid = t.oid"
     " AND a.attnum = ANY (i.indkey)),"
     " has_table_privilege(t.oid, 'SELECT, INSERT') AND has_table_privilege(t.oid, 'UPDATE')"

@@ -198,6 +198,8 @@ static void postgres_connection_begin(struct postgres_connection *connection)
     postgres_default(connection, keys, values, &count, "keepalives_count", "3");
     keys[count] = "target_session_attrs";
     values[count++] = "read-write";
+    keys[count] = "client_encoding"; /* all texts of ours are */
+    values[count++] = "UTF8";
     bool failed = false;
     for (size_t i = 0; i < 3; i++)
         failed |= buffer_failed(&lists[i]);
