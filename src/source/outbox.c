@@ -636,7 +636,8 @@ static enum error_code outbox_connect(struct outbox_reader *outbox)
     const struct postgres_setup setup = {.uri = source_url(outbox->source),
                                          .name = "tickwheeld",
                                          .connect_ms = OUTBOX_CONNECT_MS,
-                                         .answer_ms = OUTBOX_ANSWER_MS};
+                                         .answer_ms = OUTBOX_ANSWER_MS,
+                                         .cancels = true};
 
     return postgres_connection_open(&outbox->connection, &setup, &outbox->error);
 }

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 
@@ -95,6 +96,24 @@ class PostgresTest(broker_scenario.Scenario):
         self.assertIn('relation "later" does not exist', shown["last_error"])
         self.broker.look(f"CREATE TABLE later {COLUMNS}")
         self.wait_until_over(daemon, absent, "fired")
+
+    def test_a_table_that_is_locked(self):
+        """Goal: the timers of other tables come meanwhile, at their first attempts."""
+        self.broker.start()
+        self.broker.look(f"CREATE TABLE public.other {COLUMNS}")
+        daemon = self.start()
+        locker = subprocess.Popen(["psql", "-XAtq", self.broker.url()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        harness.started.append(locker)
+        locker.stdin.write("BEGIN; LOCK TABLE public.timers; SELECT 'locked';\n")
+        locker.stdin.flush()
+        self.assertEqual(locker.stdout.readline(), "locked\n")
+        targets = [self.broker.target(), self.broker.target("other")] * 40
+        self.schedule(daemon, targets, int(time.time() * 1000), 1)
+        harness.wait_until(lambda: self.count("public.other") == 40, 60, "the others came")
+        self.assertEqual(self.broker.look("SELECT max(attempt) FROM public.other"), "1")
+        harness.wait_until(lambda: daemon.metric("tickwheel_timers_fired_total") == 40, 20, "they fired")
+        locker.communicate("COMMIT;\n", timeout=20)
+        harness.wait_until(lambda: self.count("public.timers") == 40, 60, "and then the rest")
 
     def test_a_function(self):
         """Goal: a function is called once, in one transaction with the record of the call: what it did before it raised is

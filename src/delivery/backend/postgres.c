@@ -5,8 +5,9 @@
  *
  * Messages to tables that wait together are one transaction. If one of them fails, none
  * is stored, and each is sent again in a transaction of its own, so a message that is refused
- * delays the others by a moment and no more. A call is always alone. Calls have a connection of
- * their own, because their time is the user's.
+ * delays the others by a moment and no more. If a table is locked, all messages to it in that
+ * transaction have failed. A call is always alone. Calls have a connection of their own, because
+ * their time is the user's.
  *
  * A server with synchronous standbys may have committed a row that no standby has: it was
  * restarted, or an administrator ended its wait. The repeat finds the row. So each transaction
@@ -30,12 +31,15 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Sets the time in milliseconds after which the server ends a statement: one that waits for a lock,
- * or a function that does not return. The second column makes the transaction one that writes. */
-#define SETUP_SQL                                                   \
+/* Sets the times in milliseconds after which the server ends a statement, such as a function that
+ * does not return, and its wait for a lock. The third column makes the transaction one that
+ * writes. */
+#define SETUP_SQL(lock_ms)                                          \
     "SELECT set_config('statement_timeout', '5000', true),"         \
+    " set_config('lock_timeout', '" lock_ms "', true),"             \
     " CASE WHEN current_setting('synchronous_standby_names') <> ''" \
-    " THEN pg_logical_emit_message(true, 'tickwheel', '') END"
+    " THEN pg_catalog.pg_logical_emit_message(true, 'tickwheel', ''::text) END"
+static const char setup_sql[] = SETUP_SQL("1000"), setup_call_sql[] = SETUP_SQL("0");
 
 enum {
     ANSWER_MS = 10000, /* time without an answer after which a connection is lost */
@@ -57,8 +61,9 @@ struct inbox_step {
     uint64_t ticket;
     bool is_call;
     /* ROW, when answered: what the server said; "" if it did not refuse. `is_aborted` means that it
-     * refused an earlier one of the transaction. */
-    bool is_aborted;
+     * refused an earlier one of the transaction, `is_locked` that it waited too long for a lock of
+     * the table. */
+    bool is_aborted, is_locked;
     enum delivery_result result;
     char error[160];
     /* the statement and its values, for sending it again */
@@ -114,7 +119,8 @@ static struct postgres_setup inbox_setup(const struct inbox *inbox)
     return (struct postgres_setup){.uri = inbox->settings->url->text,
                                    .name = inbox->settings->client_name,
                                    .connect_ms = inbox->settings->connect_timeout_ms,
-                                   .answer_ms = ANSWER_MS};
+                                   .answer_ms = ANSWER_MS,
+                                   .cancels = true};
 }
 
 static void inbox_destroy(void *client)
@@ -273,7 +279,8 @@ static void inbox_send_plain(struct inbox *inbox, struct inbox_lane *lane, enum 
 static void inbox_transact(struct inbox *inbox, struct inbox_lane *lane, struct list *rows)
 {
     inbox_send_plain(inbox, lane, STEP_SETUP, "BEGIN");
-    inbox_send_plain(inbox, lane, STEP_SETUP, SETUP_SQL);
+    inbox_send_plain(inbox, lane, STEP_SETUP,
+                     lane == &inbox->lanes[1] ? setup_call_sql : setup_sql);
     for (struct list *link; (link = list_pop(rows));) {
         struct inbox_step *step = list_item(link, struct inbox_step, link);
 
@@ -463,6 +470,8 @@ static void inbox_note(struct inbox *inbox, struct inbox_step *step, const PGres
         return;
     snprintf(step->error, sizeof(step->error), "%.150s", error.text);
     step->is_aborted = postgres_result_is(result, "25P02");
+    step->is_locked = !step->is_call &&
+                      (postgres_result_is(result, "55P03") || postgres_result_is(result, "57014"));
     step->result = state && inbox_is_final(step, state) ? DELIVERY_ENDED : DELIVERY_FAILED;
     if (postgres_result_is(result, "25006")) /* a standby now */
         inbox->lost = "the server is read only";
@@ -475,6 +484,24 @@ static void inbox_settle(struct inbox *inbox, struct inbox_step *step)
     free(step);
 }
 
+/* Lets the aborted rows fail that go to the table that was locked: each would wait for it again. */
+static void inbox_fail_locked(struct inbox_lane *lane)
+{
+    const struct inbox_step *locked = NULL;
+
+    LIST_FOR_EACH (&lane->answered, link) {
+        struct inbox_step *step = list_item(link, struct inbox_step, link);
+
+        if (step->is_locked) {
+            locked = step;
+        } else if (locked && step->is_aborted && !strcmp(step->sql, locked->sql)) {
+            step->is_aborted = false;
+            step->result = DELIVERY_FAILED;
+            memcpy(step->error, locked->error, sizeof(step->error));
+        }
+    }
+}
+
 /* Ends the transaction of the answered rows: its commit has this answer. */
 static void inbox_end_transaction(struct inbox *inbox, struct inbox_lane *lane, PGresult *result)
 {
@@ -485,6 +512,7 @@ static void inbox_end_transaction(struct inbox *inbox, struct inbox_lane *lane, 
     lane->commits--;
     const bool is_alone = lane->answered.next == lane->answered.prev;
 
+    inbox_fail_locked(lane);
     for (struct list *link; (link = list_pop(&lane->answered));) {
         struct inbox_step *step = list_item(link, struct inbox_step, link);
         const bool is_refused = step->result != DELIVERY_DONE && !step->is_aborted;

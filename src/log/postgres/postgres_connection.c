@@ -2,9 +2,12 @@
 #include "log/postgres/postgres_connection.h"
 
 #include "sys/clock.h"
+#include "sys/process.h"
 
 #include <assert.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,7 @@ enum {
     POSTGRES_BACKOFF_MS_MIN = 50, /* pause after the first failure; each further one doubles it */
     POSTGRES_BACKOFF_MS_MAX = 1000,
     OPTION_COUNT = 64, /* options of libpq with a value */
+    CANCELS_MAX = 8,   /* in the whole program, at the same time */
     ARRAY_HEAD = 20,   /* bytes before the elements of an array */
 };
 
@@ -118,8 +122,43 @@ enum error_code postgres_connection_open(struct postgres_connection *connection,
     return ERROR_NONE;
 }
 
+/* ---- statements that are given up ---- */
+
+static atomic_uint postgres_cancels;
+
+static void *postgres_cancel_run(void *argument)
+{
+    PGcancel *cancel = argument;
+    char error[256];
+
+    PQcancel(cancel, error, sizeof(error));
+    PQfreeCancel(cancel);
+    atomic_fetch_sub(&postgres_cancels, 1);
+    return NULL;
+}
+
+/* Has the server cancel what the client runs. libpq waits for the server meanwhile, which may stand
+ * still, so a thread does it. */
+static void postgres_cancel(PGconn *client)
+{
+    pthread_t thread;
+
+    if (atomic_fetch_add(&postgres_cancels, 1) < CANCELS_MAX) {
+        PGcancel *cancel = PQgetCancel(client);
+
+        if (cancel && !thread_start(&thread, postgres_cancel_run, cancel, "tw-cancel")) {
+            pthread_detach(thread);
+            return;
+        }
+        PQfreeCancel(cancel);
+    }
+    atomic_fetch_sub(&postgres_cancels, 1);
+}
+
 static void postgres_connection_drop(struct postgres_connection *connection)
 {
+    if (connection->setup_.cancels && connection->is_ready_ && connection->in_flight_ > 0)
+        postgres_cancel(connection->client);
     PQfinish(connection->client);
     connection->client = NULL;
     connection->is_ready_ = false;

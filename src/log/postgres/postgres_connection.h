@@ -66,6 +66,9 @@ struct postgres_setup {
     const char *name;    /* application_name, unless the URI has one */
     uint64_t connect_ms; /* time limit for a connection to one host */
     uint64_t answer_ms;  /* time limit for each answer */
+    /* A statement without an answer is cancelled when its connection is given up: while it waits,
+     * for a lock or for a standby, the server does not notice that. */
+    bool cancels;
 };
 
 /* All 0 before the first open. */

@@ -290,6 +290,32 @@ static void test_several_hosts(void **state)
     postgres_connection_close(&connection);
 }
 
+/* Returns the number of sessions that run the statement of test_given_up. */
+static uint64_t count_sleepers(struct postgres_connection *connection)
+{
+    return ask_u64(connection, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'"
+                               " AND query = 'SELECT pg_sleep(3600)'");
+}
+
+/* A statement that is given up ends at the server. */
+static void test_given_up(void **state)
+{
+    struct postgres_connection connection = connect_here(), other = connect_here();
+    const struct postgres_query query = {.sql = "SELECT pg_sleep(3600)"};
+    const struct instant until = instant_add_ms(instant_now(), WAIT_MS);
+    struct error error;
+
+    (void)state;
+    connection.setup_.cancels = true;
+    ask_u64(&connection, "SELECT 1::bigint");
+    connection.setup_.answer_ms = 300;
+    assert_int_equal(postgres_connection_ask(&connection, &query, NULL, &error), ERROR_IO);
+    while (count_sleepers(&other) > 0)
+        assert_true(instant_now().ns < until.ns);
+    postgres_connection_close(&connection);
+    postgres_connection_close(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,7 +323,7 @@ int main(void)
         cmocka_unit_test(test_binary_values),    cmocka_unit_test(test_a_pipeline),
         cmocka_unit_test(test_several_together), cmocka_unit_test(test_a_break),
         cmocka_unit_test(test_a_silent_server),  cmocka_unit_test(test_a_warning),
-        cmocka_unit_test(test_several_hosts),
+        cmocka_unit_test(test_several_hosts),    cmocka_unit_test(test_given_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
