@@ -41,6 +41,7 @@ enum {
     OUTBOX_ROOM_MS_MAX = 2000,
     OUTBOX_VACUUM_ROWS = 20000, /* rows between two runs of VACUUM, which are also apart by: */
     OUTBOX_VACUUM_MS = 5000,
+    OUTBOX_VACUUM_SHARE = 20, /* and by this many times of what the last one took */
 };
 
 #define OUTBOX_STATEMENT_MS "9000"    /* below OUTBOX_ANSWER_MS */
@@ -69,7 +70,8 @@ struct outbox_reader {
     bool is_asleep;      /* this session holds the lock of a sleeping reader */
     uint64_t epoch;      /* 0 if this is not the reader */
     struct instant renewed, vacuumed;
-    uint64_t deleted;       /* rows since the last VACUUM */
+    uint64_t vacuum_rest_ms; /* time until the next VACUUM, after `vacuumed` */
+    uint64_t deleted;        /* rows since the last VACUUM */
     bool is_long;           /* the last VACUUM left the table as long as it was */
     PGresult *next;         /* rows that were read and not taken; NULL if none were read */
     struct instant next_at; /* time of that answer */
@@ -283,7 +285,7 @@ static enum error_code outbox_renew(struct outbox_reader *outbox)
 static bool outbox_needs_vacuum(const struct outbox_reader *outbox)
 {
     return (outbox->deleted >= OUTBOX_VACUUM_ROWS || (outbox->is_asleep && outbox->is_long)) &&
-           instant_since_ns(outbox->vacuumed, instant_now()) / 1000000 >= OUTBOX_VACUUM_MS;
+           instant_since_ns(outbox->vacuumed, instant_now()) / 1000000 >= outbox->vacuum_rest_ms;
 }
 
 /* Deletes the rows in `ids`, and moves those in `refused` to tickwheel.rejected. With
@@ -529,9 +531,13 @@ static enum error_code outbox_vacuum(struct outbox_reader *outbox)
                                         : "VACUUM (SKIP_LOCKED, TRUNCATE false) tickwheel.outbox";
     outbox->deleted = 0;
     outbox->is_long = !outbox->is_asleep;
+    const struct instant began = instant_now();
     const enum error_code code = outbox_ask(outbox, sql, NULL, 0, NULL);
     outbox->vacuumed = instant_now();
-    return code;
+    const uint64_t took_ms = instant_since_ns(began, outbox->vacuumed) / 1000000;
+    outbox->vacuum_rest_ms = OUTBOX_VACUUM_MS + OUTBOX_VACUUM_SHARE * took_ms;
+    /* a long one is ended by statement_timeout, and autovacuum has no such limit */
+    return outbox->connection.client ? ERROR_NONE : code;
 }
 
 /* ---- sleep ---- */

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -496,6 +497,33 @@ static void test_log_trims(void **state)
     assert_is_read(fixture->other, "next", 3);
 }
 
+static uint64_t used_ms(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+}
+
+/* The server ends the connection that trims while nothing is to be trimmed. */
+static void test_an_end_between_trims(void **state)
+{
+    struct log_postgres_fixture *fixture = fixture_of(state);
+    struct log_event event;
+
+    fill(fixture);
+    assert_int_equal(log_trim(fixture->log, 2, NULL), ERROR_NONE);
+    await_event(fixture->log, LOG_TRIMMED, NULL);
+    assert_int_equal(sql_u64(fixture, "SELECT count(pg_terminate_backend(pid)) FROM"
+                                      " pg_stat_activity WHERE query LIKE 'DELETE FROM%'"),
+                     1);
+    const uint64_t began_ms = used_ms();
+    assert_int_equal(log_wait(fixture->log, 1000, &event), LOG_NOTHING);
+    assert_true(used_ms() - began_ms < 500); /* nobody turns round and round */
+    assert_int_equal(log_trim(fixture->log, 3, NULL), ERROR_NONE);
+    await_event(fixture->log, LOG_TRIMMED, NULL);
+}
+
 /* All that is trimmed goes at once, so that no reader sees the log begin between. */
 static void test_a_trim_is_one_change(void **state)
 {
@@ -702,6 +730,7 @@ int main(void)
         LOG_POSTGRES_TEST(test_a_spoiled_row),
         LOG_POSTGRES_TEST(test_a_follow_beyond_the_end),
         LOG_POSTGRES_TEST(test_log_trims),
+        LOG_POSTGRES_TEST(test_an_end_between_trims),
         LOG_POSTGRES_TEST(test_a_trim_is_one_change),
         LOG_POSTGRES_TEST(test_a_trim_of_a_lost_tail),
         LOG_POSTGRES_TEST(test_a_first_place_that_is_trimmed),
