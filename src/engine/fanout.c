@@ -236,6 +236,17 @@ static struct run fanout_missed(const struct engine *engine, const struct timer 
     return missed;
 }
 
+/* Computes the firing that follows the one due at `due`. Returns false if it cannot be computed
+ * now. */
+static bool fanout_next(const struct engine *engine, const struct timer *timer, struct wall due,
+                        struct outcome_next *ret_next)
+{
+    struct timer begun = *timer;
+
+    begun.due = due;
+    return outcome_next_due(engine, &begun, engine->now, ret_next);
+}
+
 /* Makes the parts of the firing `due`, and plans the next firing if there is one. */
 static void fanout_begin(struct engine *engine, struct entry *entry, struct wall due,
                          const struct fanout *before)
@@ -252,7 +263,7 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
     fanout.due = due;
     fanout.started = engine->now;
     fanout.known = fanout_known(engine);
-    if (recurs && !outcome_next_due(engine, timer, engine->now, &next)) {
+    if (recurs && !fanout_next(engine, timer, due, &next)) {
         fanout_again(engine, entry);
         return;
     }

@@ -723,6 +723,48 @@ static void test_overlap(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Missed firings are made up for by one delivery to each target: that of the last missed instant.
+ * Method: three firings are missed, with each value of `overlap`. */
+/* proves: targets-repeat, missed */
+static void test_missed_firings_are_delivered_once(void **state)
+{
+    static const char *const schedules[] = {
+        "{\"every\":\"10s\",\"from\":\"2027-01-15T08:00:01.000Z\"}",
+        "{\"every\":\"10s\",\"from\":\"2027-01-15T08:00:01.000Z\",\"overlap\":\"skip\"}",
+        "{\"every\":\"10s\",\"from\":\"2027-01-15T08:00:01.000Z\",\"overlap\":\"allow\"}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct engine_fixture fixture;
+
+        fixture_init(&fixture);
+        const struct timer_id id =
+            fanout_test_create(&fixture, "http://a.example/\nhttp://b.example/\n", schedules[i]);
+        fixture_advance_to(&fixture, 26000);
+        assert_int_equal(fixture.delivered_count, 2);
+        LIST_FOR_EACH (&fixture.out, link)
+            assert_int_equal(list_item(link, struct delivery, link)->timer->due.ms,
+                             START.ms + 21000);
+        struct command command = {.kind = COMMAND_GET, .id = id};
+        fixture_command(&fixture, &command);
+        assert_int_equal(command.timer->due.ms, START.ms + 31000);
+        struct bytes runs = command.timer->texts.runs;
+        struct run run;
+        for (bool found = false; !found;) {
+            assert_true(runs_next(&runs, &run));
+            found = run.outcome == RUN_SKIPPED;
+        }
+        assert_int_equal(run.count, 2);
+        assert_int_equal(run.planned.ms, START.ms + 1000);
+        assert_int_equal(run.until.ms, START.ms + 11000);
+        assert_false(runs_next(&runs, &run));
+        fixture_carry_out(&fixture);
+        fixture_answer_all(&fixture, DELIVERY_DONE);
+        fixture_deinit(&fixture);
+    }
+}
+
 /* The texts of timers and parts: what is written is read, and damage reads as no parts. */
 static void test_texts(void **state)
 {
@@ -779,6 +821,7 @@ int main(void)
         cmocka_unit_test(test_a_backfill_waits_for_its_parts),
         cmocka_unit_test(test_at_the_limit_firings_wait_for_parts),
         cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_missed_firings_are_delivered_once),
         cmocka_unit_test(test_texts),
     };
 
