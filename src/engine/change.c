@@ -223,7 +223,9 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     const bool is_kept = change_keeps_firing(engine, timer, texts.schedule, due);
     if (is_kept)
         texts.last_error = timer->texts.last_error;
-    if (is_kept || due.ms == timer->due.ms)
+    const bool plans_same = schedule_plans_same(timer->texts.schedule, texts.schedule);
+    /* the mark of another plan would look like rules of its zone that have changed */
+    if (plans_same && due.ms == timer->due.ms)
         texts.zoned = timer->texts.zoned;
     if (schedule_counts_same(timer->texts.schedule, texts.schedule))
         texts.counted = timer->texts.counted;
@@ -231,7 +233,7 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     if (copy) {
         copy->retry = asked->retry;
         /* intervals of `every` count from `created` */
-        if (!schedule_plans_same(timer->texts.schedule, texts.schedule))
+        if (!plans_same)
             copy->created = asked->created.ms ? asked->created : engine->now;
         if (!is_kept)
             change_appoint(engine, copy, due);

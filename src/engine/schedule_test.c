@@ -683,6 +683,72 @@ static void test_follows_the_rules_of_its_zone(void **state)
     zones_destroy(rules.zones);
 }
 
+static enum error_code schedule_find_named(void *context, struct bytes name,
+                                           const struct zone **ret_zone)
+{
+    return zones_get(context, name, ret_zone, NULL);
+}
+
+/* Puts a timer with this schedule under the key "k", as the API does. */
+static struct timer_id schedule_put_key(struct engine_fixture *fixture, const char *text)
+{
+    struct schedule schedule;
+    struct schedule_spec spec;
+    struct command_created created;
+    char room[SCHEDULE_MARK_SIZE];
+
+    assert_int_equal(schedule_read(bytes_of(text), &spec, NULL), ERROR_NONE);
+    assert_int_equal(schedule_make(&spec, fixture->now, (struct bytes){0}, &fixture->options.zones,
+                                   &schedule, NULL),
+                     ERROR_NONE);
+    const struct wall due = schedule_first(&schedule, fixture->now);
+    struct timer *timer =
+        timer_alloc(&(struct timer_texts){.target = BYTES("http://a.example/"),
+                                          .key = BYTES("k"),
+                                          .schedule = bytes_of(text),
+                                          .zoned = schedule_mark(&schedule, due, room)});
+    timer->created = fixture->now;
+    timer->due = due;
+    struct command command = {
+        .kind = COMMAND_PUT, .timers = &timer, .results = &created, .timer_count = 1};
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+    return created.id;
+}
+
+/* A timer gets another zone by a put, and its next instant is the same by both: it fires then. */
+/* proves: zone-rules */
+static void test_a_put_with_another_zone(void **state)
+{
+    struct engine_fixture fixture;
+    struct zones *zones;
+
+    (void)state;
+    assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
+    for (int is_due = 0; is_due < 2; is_due++) {
+        fixture_prepare(&fixture);
+        fixture.options.zones = (struct zone_source){.find = schedule_find_named, .context = zones};
+        fixture_open(&fixture);
+        fixture_advance_to(&fixture, 60000);
+        schedule_put_key(&fixture, "{\"cron\":\"*/5 * * * *\",\"timezone\":\"Europe/Berlin\","
+                                   "\"dst\":\"shift\"}");
+        if (is_due) /* the firing is due when the put comes, and its delivery has not begun */
+            fixture.now = (struct wall){START.ms + 300000};
+        const struct timer_id id = schedule_put_key(
+            &fixture,
+            "{\"cron\":\"*/5 * * * *\",\"timezone\":\"Europe/London\",\"dst\":\"shift\"}");
+        assert_int_equal(schedule_due(&fixture, &id).ms, START.ms + 300000);
+        fixture_advance_to(&fixture, 300000);
+        assert_non_null(fixture_first_out(&fixture));
+        assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 300000);
+        fixture_answer_all(&fixture, DELIVERY_DONE);
+        assert_int_equal(schedule_due(&fixture, &id).ms, START.ms + 600000);
+        fixture_deinit(&fixture);
+    }
+    zones_destroy(zones);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -700,6 +766,7 @@ int main(void)
         cmocka_unit_test(test_spread_and_far_clock),
         cmocka_unit_test(test_from_1970),
         cmocka_unit_test(test_follows_the_rules_of_its_zone),
+        cmocka_unit_test(test_a_put_with_another_zone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
