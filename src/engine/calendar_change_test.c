@@ -357,11 +357,49 @@ static void test_what_is_in_memory_moves(void **state)
     zones_destroy(zones);
 }
 
+/* With a virtual clock the second scan comes once, at the start, because it would stop the clock. A
+ * changed calendar lets it come again at once, so that a firing moves to an earlier day, too. */
+/* proves: calendar-change, clock-stands */
+static void test_a_virtual_clock_moves_firings(void **state)
+{
+    struct calendars_board board;
+    struct engine_fixture fixture;
+    struct timer_id id;
+
+    (void)state;
+    calendars_board_init(&board);
+    show_days(&board, "[]");
+    fixture_prepare(&fixture);
+    fixture.options.calendars = &board;
+    fixture.options.second_scan_ms = UINT64_C(365000) * DAY_HOURS * HOUR_MS;
+    fixture.options.window_ms = MINUTE_MS;
+    fixture_open(&fixture);
+    struct calendars *calendars = calendars_board_take(&board);
+    make_timer(&fixture, &(struct zone_source){.calendars = calendars},
+               "{\"cron\":\"0 9 * * SUN\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+               "\"except\":[\"calendar:de\"],\"on_holiday\":\"previous_workday\"}",
+               &id);
+    calendars_leave(calendars);
+    fixture_advance_to(&fixture, 1000);
+    for (int day = 2; day > 0; day--) { /* Sunday; then it is a holiday */
+        struct command get = {.kind = COMMAND_GET, .id = id};
+
+        fixture_advance_to(&fixture, 2000);
+        fixture_command(&fixture, &get);
+        assert_int_equal(get.timer->due.ms, START.ms + ((uint64_t)day * DAY_HOURS + 1) * HOUR_MS);
+        fixture_carry_out(&fixture);
+        show_days(&board, "[\"2027-01-17\"]");
+    }
+    fixture_deinit(&fixture);
+    calendars_board_deinit(&board);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calendars_change),
         cmocka_unit_test(test_what_is_in_memory_moves),
+        cmocka_unit_test(test_a_virtual_clock_moves_firings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,8 +25,9 @@ struct second_scan {
     uint64_t generation; /* that of zones and calendars when the last full walk began */
     struct wall full_at; /* time at which that walk began */
     struct storage_position at, to;
-    struct wall not_before; /* earliest time of the next page */
-    uint64_t zoneless;      /* rows of this walk whose time zone or calendar is missing */
+    /* earliest time of the next page; a walk for changed zones or calendars begins earlier */
+    struct wall not_before;
+    uint64_t zoneless; /* rows of this walk whose time zone or calendar is missing */
 };
 
 struct second_scan *second_scan_create(void)
@@ -84,6 +85,17 @@ static void second_scan_pause(struct engine *engine, uint64_t ms)
     engine->second_scan->not_before = wall_add(engine->now, ms);
 }
 
+/* Returns the earliest time of the next page. A walk for other zones or calendars does not wait
+ * until the next walk is due; a walk that has begun keeps its pauses. */
+static struct wall second_scan_next_at(const struct engine *engine)
+{
+    const struct second_scan *scan = engine->second_scan;
+
+    return scan->was_full && !scan->is_walking && scan->generation != second_scan_generation(engine)
+               ? engine->now
+               : scan->not_before;
+}
+
 void second_scan_read(struct engine *engine)
 {
     struct second_scan *scan = engine->second_scan;
@@ -91,7 +103,7 @@ void second_scan_read(struct engine *engine)
 
     assert(!scan->out);
     if (!engine->options.second_scan_ms || engine->is_draining ||
-        engine->now.ms < scan->not_before.ms)
+        engine->now.ms < second_scan_next_at(engine).ms)
         return;
     if (!scan->is_walking)
         second_scan_begin(engine);
@@ -228,7 +240,7 @@ struct wall second_scan_wake_at(const struct engine *engine)
 {
     if (!engine->options.second_scan_ms || engine->second_scan->out || engine->is_draining)
         return WALL_NEVER;
-    return engine->second_scan->not_before;
+    return second_scan_next_at(engine);
 }
 
 void second_scan_clock_went_back(struct engine *engine)

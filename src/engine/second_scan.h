@@ -1,8 +1,9 @@
 /*
  * second_scan.h - walks the rows of the partition a second time, slowly, besides the scans that
  * fill the wheel. If a row should have fired ten minutes ago and its timer has no entry, the engine
- * has overlooked it. Each minute the walk reads the overdue rows. After a start, and after the data
- * of time zones has changed, it reads all live rows, and counts those whose time zone is missing.
+ * has overlooked it. Each minute the walk reads the overdue rows. After a start, and as soon as the
+ * data of time zones or calendars has changed, it reads all live rows, and counts those whose time
+ * zone is missing.
  *
  * Errors     Without memory, or when the storage fails, it goes on after storage_retry_ms.
  * Threads    None: the engine's.
