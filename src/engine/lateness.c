@@ -196,7 +196,8 @@ static void lateness_explain_flow(struct engine *engine, struct dispatch_queue *
 
         explained->reason =
             target ? dispatch_queue_reason(engine, target, &explained->until) : WAIT_ROOM;
-    } else if (explained->reason != WAIT_PAUSED && paused_until.ms > 0) {
+    } else if (paused_until.ms > 0 &&
+               (explained->reason != WAIT_PAUSED || paused_until.ms > explained->until.ms)) {
         explained->reason = WAIT_PAUSED;
         explained->until = paused_until;
     } else if (explained->reason != WAIT_PAUSED && explained->reason != WAIT_BREAKER &&
@@ -225,10 +226,10 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
     explained->reason = dispatch_queue_reason(engine, queue, &explained->until);
     if (entry->timer->texts.flow.size)
         lateness_explain_flow(engine, queue, entry, explained);
-    if (engine->is_held)
-        explained->reason = WAIT_MAINTENANCE;
-    if (engine->is_draining)
-        explained->reason = WAIT_STOPPING;
+    if (engine->is_held || engine->is_draining) {
+        explained->reason = engine->is_draining ? WAIT_STOPPING : WAIT_MAINTENANCE;
+        explained->until = WALL_NEVER;
+    }
     if (explained->reason == WAIT_LEASES) { /* the tenant's leases of all its queues */
         explained->inflight = budget_held(claim);
         explained->inflight_max = budget_max(claim);

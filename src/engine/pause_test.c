@@ -425,6 +425,71 @@ static void a_pause_of_a_target_ends_at_its_time(void **state)
     board_close(&fixture, &board);
 }
 
+static struct explained board_explain(struct engine_fixture *fixture, const struct timer_id *id)
+{
+    struct command command = {.kind = COMMAND_EXPLAIN, .id = *id};
+
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+    assert_int_equal(command.explained.place, PLACE_QUEUED);
+    return command.explained;
+}
+
+/* Goal: an explanation names the end of what holds a timer back longest, and none where none is
+ * known. Method: a target that is paused until a time, and a flow, maintenance and a stop beside
+ * it. */
+/* proves: explain-waiting, target-pause-until */
+static void an_explanation_names_the_last_end(void **state)
+{
+    struct engine_fixture fixture;
+    struct target_pause_board board;
+    struct timer_id id;
+    atomic_bool is_held;
+
+    (void)state;
+    atomic_init(&is_held, false);
+    target_pause_board_init(&board);
+    target_pause_board_show(&board, target_pauses_create());
+    fixture_prepare(&fixture);
+    fixture.options.pauses = &board;
+    fixture.options.is_held = &is_held;
+    fixture_open(&fixture);
+    board_pause(&board, "", "https://a.example", HOUR_MS);
+    struct timer *timer = timer_alloc(
+        &(struct timer_texts){.target = BYTES("https://a.example/"), .flow = BYTES("f\n9 0 0")});
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+    timer->due = START;
+    fixture_command(&fixture, &command);
+    fixture_carry_out(&fixture);
+    id = created.id;
+    fixture_advance_to(&fixture, 1000);
+    assert_true(board_explain(&fixture, &id).until.ms == START.ms + HOUR_MS);
+    board_pause(&board, "", "flow:f", 1000 + HOUR_MS / 2);
+    fixture_advance_to(&fixture, 2000);
+    assert_true(board_explain(&fixture, &id).until.ms == START.ms + HOUR_MS);
+    board_pause(&board, "", "flow:f", 2 * HOUR_MS);
+    fixture_advance_to(&fixture, 3000);
+    assert_true(board_explain(&fixture, &id).until.ms == START.ms + 2 * HOUR_MS);
+    board_pause(&board, "", "flow:f", 0);
+    fixture_advance_to(&fixture, 4000);
+    assert_int_equal(board_explain(&fixture, &id).reason, WAIT_PAUSED);
+    assert_true(board_explain(&fixture, &id).until.ms == WALL_NEVER.ms);
+    board_resume(&board, "", "flow:f");
+    atomic_store(&is_held, true);
+    fixture_advance_to(&fixture, 5000);
+    assert_int_equal(board_explain(&fixture, &id).reason, WAIT_MAINTENANCE);
+    assert_true(board_explain(&fixture, &id).until.ms == WALL_NEVER.ms);
+    atomic_store(&is_held, false);
+    fixture_advance_to(&fixture, 6000);
+    engine_drain(fixture.engine);
+    assert_int_equal(board_explain(&fixture, &id).reason, WAIT_STOPPING);
+    assert_true(board_explain(&fixture, &id).until.ms == WALL_NEVER.ms);
+    board_close(&fixture, &board);
+}
+
 /* Goal: a pause at a broker is of one tenant, and tenants take turns within the limit of the
  * connection, however much one of them has waiting. */
 /* proves: target-pause, tenant-isolation */
@@ -544,6 +609,7 @@ int main(void)
         cmocka_unit_test(a_paused_target_gets_nothing),
         cmocka_unit_test(a_paused_queue_gives_nothing),
         cmocka_unit_test(a_pause_of_a_target_ends_at_its_time),
+        cmocka_unit_test(an_explanation_names_the_last_end),
         cmocka_unit_test(tenants_take_turns_at_a_broker),
         cmocka_unit_test(a_reset_ends_what_was_postponed),
         cmocka_unit_test(a_survey_has_seen_the_pause),

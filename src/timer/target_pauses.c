@@ -255,14 +255,14 @@ enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **
 }
 
 const struct target_pause *target_pauses_of_both(const struct target_pauses *pauses,
-                                                 struct wall now, struct bytes tenant,
-                                                 struct bytes flow, struct bytes text,
-                                                 const struct target *target)
+                                                 struct bytes tenant, struct bytes flow,
+                                                 struct bytes text, const struct target *target)
 {
-    const struct target_pause *pause = target_pauses_of_flow(pauses, tenant, flow_key(flow));
+    const struct target_pause *of_flow = target_pauses_of_flow(pauses, tenant, flow_key(flow));
+    const struct target_pause *of_target = target_pauses_of(pauses, tenant, text, target);
 
-    return target_pause_is_in_force(pause, now) ? pause
-                                                : target_pauses_of(pauses, tenant, text, target);
+    return of_flow && (!of_target || of_flow->until.ms >= of_target->until.ms) ? of_flow
+                                                                               : of_target;
 }
 
 /* ---- the board ---- */

@@ -96,12 +96,11 @@ const struct target_pause *target_pauses_find(const struct target_pauses *pauses
 const struct target_pause *target_pauses_of_flow(const struct target_pauses *pauses,
                                                  struct bytes tenant, struct bytes key);
 
-/* Returns the pause in force of a timer's flow, or else that of its target; NULL if there is none.
- * `flow` is the timer's text of its flow. */
+/* Returns of the pauses of a timer's flow and of its target the one that ends later; NULL if there
+ * is none. `flow` is the timer's text of its flow. */
 const struct target_pause *target_pauses_of_both(const struct target_pauses *pauses,
-                                                 struct wall now, struct bytes tenant,
-                                                 struct bytes flow, struct bytes text,
-                                                 const struct target *target);
+                                                 struct bytes tenant, struct bytes flow,
+                                                 struct bytes text, const struct target *target);
 
 /* Returns the pause of the target of a timer; NULL if there is none. */
 const struct target_pause *target_pauses_of(const struct target_pauses *pauses, struct bytes tenant,

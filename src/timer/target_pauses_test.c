@@ -125,6 +125,49 @@ static void a_timer_finds_the_pause_of_its_target(void **state)
     target_pauses_leave(pauses);
 }
 
+/* Of a flow and a target that are both paused, the pause that ends later is found. */
+/* proves: explain-waiting, target-pause-until */
+static void the_pause_that_ends_later_is_found(void **state)
+{
+    static const struct {
+        uint64_t flow_ms, target_ms; /* ends of the pauses; 0: over, UINT64_MAX: none */
+        const char *found;           /* NULL: no pause */
+    } rows[] = {
+        {9, 5, "flow:f"},          {5, 9, "https://a.example"},
+        {9, 9, "flow:f"},          {5, UINT64_MAX, "https://a.example"},
+        {UINT64_MAX, 5, "flow:f"}, {0, 5, "https://a.example"},
+        {5, 0, "flow:f"},          {0, 0, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct target_pauses *pauses = target_pauses_create();
+        struct target_pause flow = {
+            .name = BYTES("flow:f"), .since = NOW, .until = wall_add(NOW, rows[i].flow_ms)};
+        struct target_pause target = {.name = BYTES("https://a.example"),
+                                      .since = NOW,
+                                      .until = wall_add(NOW, rows[i].target_ms)};
+        const struct bytes text = BYTES("https://a.example/x");
+        const struct wall before = {NOW.ms - 10}; /* a put drops what is over */
+        struct target_pauses *next;
+        struct target parsed;
+
+        assert_int_equal(target_pauses_put(pauses, before, &flow, &next), ERROR_NONE);
+        target_pauses_leave(pauses);
+        assert_int_equal(target_pauses_put(next, before, &target, &pauses), ERROR_NONE);
+        target_pauses_leave(next);
+        assert_int_equal(target_parse(text, &parsed, NULL), ERROR_NONE);
+        const struct target_pause *found =
+            target_pauses_of_both(pauses, (struct bytes){0}, BYTES("f\n9 0 0"), text, &parsed);
+        const bool is_in_force = target_pause_is_in_force(found, NOW);
+        if (is_in_force != (rows[i].found != NULL) ||
+            (is_in_force && !bytes_equal(found->name, bytes_of(rows[i].found))))
+            fail_msg("row %zu: %.*s", i, found ? (int)found->name.size : 0,
+                     found ? found->name.data : "");
+        target_pauses_leave(pauses);
+    }
+}
+
 /* A second pause replaces the first but for its beginning; what is over is dropped. */
 static void changes_make_other_tables(void **state)
 {
@@ -275,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_one_target_are_one),
         cmocka_unit_test(a_timer_finds_the_pause_of_its_target),
+        cmocka_unit_test(the_pause_that_ends_later_is_found),
         cmocka_unit_test(changes_make_other_tables),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(bytes_come_back),

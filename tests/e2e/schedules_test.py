@@ -131,7 +131,7 @@ class ListTest(SchedulesCase):
 
     # proves: schedules-held
     def test_next_says_what_holds_a_schedule_back(self):
-        timer = self.schedule("held")
+        timer = self.schedule("held", flow={"key": "f", "concurrency": 9})
         origin = self.receiver.url("").rstrip("/").replace("/", "%2F")
 
         def held():
@@ -142,7 +142,11 @@ class ListTest(SchedulesCase):
         self.assertEqual(held(), (None, "target_pause"))
         self.call(200, "POST", f"/v1/targets/{origin}/pause", {"until": "2100-01-01T00:00:00Z"})
         self.assertEqual(held(), ("2100-01-01T00:00:00.000Z", "target_pause"))
+        self.call(200, "POST", "/v1/flows/f/pause", {})
+        self.assertEqual(held(), (None, "target_pause"))
         self.call(200, "POST", f"/v1/targets/{origin}/resume")
+        self.assertEqual(held(), (None, "target_pause"))
+        self.call(200, "POST", "/v1/flows/f/resume")
         self.call(200, "POST", f"/v1/timers/{timer['id']}/pause", {})
         self.assertEqual(held(), (None, "pause"))
         self.call(200, "POST", f"/v1/timers/{timer['id']}/pause", {"until": "2100-01-01T00:00:00Z"})

@@ -221,8 +221,8 @@ static void explain_done(struct node_request *request)
         .limits = named ? named_limits_of(named->value) : (struct named_limits){0},
         .flow = limits ? limits->value : (struct bytes){0},
         .target = node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
-        .pause = target_pauses_of_both(pauses, command->explained.now, timer->texts.tenant,
-                                       timer->texts.flow, timer->texts.target, &timer->target),
+        .pause = target_pauses_of_both(pauses, timer->texts.tenant, timer->texts.flow,
+                                       timer->texts.target, &timer->target),
     };
 
     buffer_init(&body);

@@ -116,12 +116,13 @@ static void schedules_put_next(struct call *call, const struct schedules_holds *
 {
     struct target_status status;
     const bool has_status = node_target_status(call->api->options.node, timer, &status);
-    const struct next_view view = {.timer = timer,
-                                   .now = holds->now,
-                                   .target = has_status ? &status : NULL,
-                                   .pause = target_pauses_of(holds->pauses, timer->texts.tenant,
-                                                             timer->texts.target, &timer->target),
-                                   .is_maintained = holds->is_maintained};
+    const struct next_view view = {
+        .timer = timer,
+        .now = holds->now,
+        .target = has_status ? &status : NULL,
+        .pause = target_pauses_of_both(holds->pauses, timer->texts.tenant, timer->texts.flow,
+                                       timer->texts.target, &timer->target),
+        .is_maintained = holds->is_maintained};
     struct next next;
 
     if (next_attempt(&view, &next))
