@@ -5,6 +5,7 @@
 #include "engine/position.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
+#include "timer/fanout.h"
 #include "timer/schedule.h"
 
 #include <assert.h>
@@ -89,16 +90,25 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
     }
 }
 
-/* True if the timer's queue or target is paused. */
+/* True if the timer's flow, queue or target is paused. */
 static bool forecast_is_held(const struct engine *engine, const struct timer *timer)
 {
     return engine->pauses &&
-           target_pause_is_in_force(target_pauses_of(engine->pauses, timer->texts.tenant,
-                                                     timer->texts.target, &timer->target),
+           target_pause_is_in_force(target_pauses_of_both(engine->pauses, timer->texts.tenant,
+                                                          timer->texts.flow, timer->texts.target,
+                                                          &timer->target),
                                     engine->now);
 }
 
-/* Counts a row. If the timer is spilled it is overdue, whatever the position of its row. */
+/* Returns when the timer's next attempt is due. A spilled timer is overdue, whatever the position
+ * of its row; the row of a timer that was touched is before its due time. */
+static struct wall forecast_due(const struct engine *engine, const struct timer *timer)
+{
+    return position_is_spilled(engine, timer) ? timer->due : wall_max(timer->at, timer->due);
+}
+
+/* Counts a row. That of a timer which waits for an answer or for its parts is at the end of the
+ * wait, which is no firing. */
 static void forecast_count_row(const struct engine *engine, const struct command *command,
                                const struct timer *timer)
 {
@@ -108,8 +118,8 @@ static void forecast_count_row(const struct engine *engine, const struct command
     forecast->rows_own++;
     if (timer->state == TIMER_PAUSED || forecast_is_held(engine, timer))
         return;
-    if (!timer_awaits(timer)) /* its row is at the end of the wait, which is no firing */
-        forecast_count_at(forecast, position_is_spilled(engine, timer) ? timer->due : timer->at);
+    if (!timer_awaits(timer) && !fanout_is_waiting(timer))
+        forecast_count_at(forecast, forecast_due(engine, timer));
     forecast_count_firings(engine, forecast, timer);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Goal: a forecast counts every timer in the unit in which it is due, and beyond what it may read
  * it says nothing. Method: timers at known times, within the window and on disk; one that recurs; a
- * limit of rows below what there is.
+ * limit of rows below what there is; timers that were touched, wait for their parts or are held.
  */
 #include "engine/engine_testing.h"
 
@@ -114,12 +114,118 @@ static void test_counts_what_recurs(void **state)
     fixture_deinit(&fixture);
 }
 
+/* A timer that was touched counts where it is due now, not where its row is; one that leaves the
+ * time of the forecast does not count. */
+/* proves: forecast, touch */
+static void test_counts_touched_timers_where_they_are_due(void **state)
+{
+    static const uint64_t due_ms[] = {5 * 60000 + 1, HOUR_MS};
+    struct engine_fixture fixture;
+    struct forecast forecast;
+    struct timer_id id;
+
+    (void)state;
+    fixture_init(&fixture);
+    for (size_t i = 0; i < 2; i++) {
+        fixture_create(&fixture, "http://a.example/", 60000, &id);
+        struct command touch = {.kind = COMMAND_TOUCH,
+                                .id = id,
+                                .patch_fields = PATCH_DUE,
+                                .patch = fixture_timer("http://a.example/", due_ms[i])};
+        fixture_command(&fixture, &touch);
+        assert_int_equal(touch.error, ERROR_NONE);
+        fixture_carry_out(&fixture);
+    }
+    look_ahead(&fixture, &forecast, 1000);
+    assert_int_equal(forecast.rows, 2);
+    assert_int_equal(forecast.overdue, 0);
+    for (int i = 0; i < UNITS; i++)
+        assert_int_equal(forecast.due[i], i == 5);
+    fixture_deinit(&fixture);
+}
+
+/* A timer that waits for its parts has fired: only a part that is tried again is still to come. */
+/* proves: forecast, targets */
+static void test_counts_parts_alone(void **state)
+{
+    struct engine_fixture fixture;
+    struct forecast forecast;
+    struct command_created created;
+    struct timer *timer = timer_alloc(
+        &(struct timer_texts){.target = BYTES("http://a.example/"),
+                              .targets = BYTES("http://a.example/\nhttp://b.example/\n")});
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    (void)state;
+    fixture_init(&fixture);
+    timer->due = (struct wall){START.ms + 1000};
+    timer->retry.attempts_max = 2;
+    fixture_command(&fixture, &command);
+    fixture_carry_out(&fixture);
+    look_ahead(&fixture, &forecast, 1000);
+    assert_int_equal(forecast.due[0], 1);
+    fixture_advance_to(&fixture, 1000);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_FAILED,
+                                             .pause = DELIVERY_PAUSE_EXACT,
+                                             .retry_after_ms = 120000});
+    look_ahead(&fixture, &forecast, 1000);
+    assert_int_equal(forecast.overdue, 0);
+    for (int i = 0; i < UNITS; i++)
+        assert_int_equal(forecast.due[i], i == 2);
+    fixture_deinit(&fixture);
+}
+
+/* Timers whose target or flow is paused do not count. */
+/* proves: forecast */
+static void test_counts_nothing_of_a_paused_flow(void **state)
+{
+    static const char *const names[] = {"http://a.example", "flow:f"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct target_pause_board board;
+        struct target_pauses *none = target_pauses_create(), *pauses;
+        const struct target_pause pause = {
+            .name = bytes_of(names[i]), .since = START, .until = WALL_NEVER};
+        struct engine_fixture fixture;
+        struct forecast forecast;
+        struct command_created created;
+        struct timer *timer = timer_alloc(
+            &(struct timer_texts){.target = BYTES("http://a.example/"), .flow = BYTES("f\n9 0 0")});
+        struct command command = {
+            .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+        target_pause_board_init(&board);
+        assert_int_equal(target_pauses_put(none, START, &pause, &pauses), ERROR_NONE);
+        target_pauses_leave(none);
+        target_pause_board_show(&board, pauses);
+        fixture_prepare(&fixture);
+        fixture.options.pauses = &board;
+        fixture_open(&fixture);
+        timer->due = (struct wall){START.ms + 1000};
+        fixture_command(&fixture, &command);
+        fixture_carry_out(&fixture);
+        look_ahead(&fixture, &forecast, 1000);
+        assert_int_equal(forecast.rows, 1);
+        assert_int_equal(forecast.due[0], 0);
+        fixture_deinit(&fixture);
+        target_pause_board_deinit(&board);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_by_unit),
         cmocka_unit_test(test_ends_where_its_rows_end),
         cmocka_unit_test(test_counts_what_recurs),
+        cmocka_unit_test(test_counts_touched_timers_where_they_are_due),
+        cmocka_unit_test(test_counts_parts_alone),
+        cmocka_unit_test(test_counts_nothing_of_a_paused_flow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
