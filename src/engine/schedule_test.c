@@ -8,6 +8,8 @@
 #include "base/random.h"
 #include "calendar/zones.h"
 
+#include <stdio.h>
+
 static const struct zone_source utc_only = {0};
 
 static struct schedule_spec random_spec(struct random *random)
@@ -749,6 +751,40 @@ static void test_a_put_with_another_zone(void **state)
     zones_destroy(zones);
 }
 
+/* A patch of `spread` alone begins no count anew: what has fired still counts. */
+/* proves: count, cron-count, patch-schedule */
+static void test_another_spread_counts_on(void **state)
+{
+    static const char *const plans[] = {"\"cron\":\"* * * * *\"",
+                                        "\"every\":\"1m\",\"from\":\"2027-01-15T08:01:00.000Z\","
+                                        "\"only\":[\"FRI\"]"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct engine_fixture fixture;
+        char text[200];
+        uint64_t due_ms[8];
+
+        fixture_init(&fixture);
+        snprintf(text, sizeof(text), "{%s,\"count\":3}", plans[i]);
+        struct timer *timer = recurring(text, 60000);
+        timer->created.ms++; /* START itself is no instant of `cron` */
+        struct timer_id id = create_timer(&fixture, timer);
+        assert_int_equal(deliver_until(&fixture, 130000, due_ms, 8), 2);
+        snprintf(text, sizeof(text), "{%s,\"count\":3,\"spread\":\"5s\"}", plans[i]);
+        struct command patch = {.kind = COMMAND_PATCH,
+                                .id = id,
+                                .patch = recurring(text, 185000),
+                                .patch_fields = PATCH_SCHEDULE | PATCH_DUE};
+        fixture_command(&fixture, &patch);
+        assert_int_equal(patch.error, ERROR_NONE);
+        fixture_carry_out(&fixture);
+        assert_int_equal(deliver_until(&fixture, 600000, due_ms, 8), 1);
+        assert_int_equal(due_ms[0], 185000);
+        fixture_deinit(&fixture);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -767,6 +803,7 @@ int main(void)
         cmocka_unit_test(test_from_1970),
         cmocka_unit_test(test_follows_the_rules_of_its_zone),
         cmocka_unit_test(test_a_put_with_another_zone),
+        cmocka_unit_test(test_another_spread_counts_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

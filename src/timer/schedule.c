@@ -338,7 +338,7 @@ bool schedule_recurs(struct bytes text)
     return text.size && !schedule_read(text, &spec, NULL) && (spec.every_ms || spec.cron.size);
 }
 
-/* Reads both texts; false unless both repeat with the same instants, `count` apart. */
+/* Reads both texts; false unless both repeat with the same instants, `count` and `spread` apart. */
 static bool schedule_read_same(struct bytes a, struct bytes b, struct schedule_spec *left,
                                struct schedule_spec *right)
 {
@@ -347,15 +347,16 @@ static bool schedule_read_same(struct bytes a, struct bytes b, struct schedule_s
     return (left->every_ms || left->cron.size) && left->every_ms == right->every_ms &&
            left->from.ms == right->from.ms && bytes_equal(left->cron, right->cron) &&
            bytes_equal(left->timezone, right->timezone) && left->dst == right->dst &&
-           left->spread_ms == right->spread_ms && bytes_equal(left->except, right->except) &&
-           bytes_equal(left->only, right->only) && left->on_holiday == right->on_holiday;
+           bytes_equal(left->except, right->except) && bytes_equal(left->only, right->only) &&
+           left->on_holiday == right->on_holiday;
 }
 
 bool schedule_plans_same(struct bytes a, struct bytes b)
 {
     struct schedule_spec left, right;
 
-    return schedule_read_same(a, b, &left, &right) && left.count == right.count;
+    return schedule_read_same(a, b, &left, &right) && left.count == right.count &&
+           left.spread_ms == right.spread_ms;
 }
 
 bool schedule_counts_same(struct bytes a, struct bytes b)
@@ -665,6 +666,13 @@ static bool schedule_read_mark(struct bytes mark, struct schedule_marked *ret_ma
                                            .before = {before_ms},
                                            .origin = {origin_ms}};
     return count >= 2 && before_ms <= WALL_MS_MAX && origin_ms <= WALL_MS_MAX;
+}
+
+bool schedule_is_marked(struct bytes mark, struct wall due)
+{
+    struct schedule_marked marked;
+
+    return schedule_read_mark(mark, &marked) && marked.due.ms == due.ms;
 }
 
 /* Returns the first planned instant whose local time is not earlier than that of `due` was. */

@@ -115,7 +115,8 @@ bool schedule_recurs(struct bytes text);
  * `late` and `overlap`. */
 bool schedule_plans_same(struct bytes a, struct bytes b);
 
-/* Like schedule_plans_same, but `count` may differ: the instants that were planned still count. */
+/* Like schedule_plans_same, but `count` and `spread` may differ: the instants that were planned
+ * still count. */
 bool schedule_counts_same(struct bytes a, struct bytes b);
 
 /* Makes a schedule from a spec, also in part if that fails; `created` is the creation time of the
@@ -175,6 +176,9 @@ void schedule_read_counted(struct schedule *schedule, struct bytes text);
 #define SCHEDULE_MARK_SIZE 80
 struct bytes schedule_mark(const struct schedule *schedule, struct wall due,
                            char room[SCHEDULE_MARK_SIZE]);
+
+/* True if the mark is that of this due time. */
+bool schedule_is_marked(struct bytes mark, struct wall due);
 
 /* Returns when the firing at `due` is due by the present rules of its zone and calendars at `now`.
  * After a change of the zone: at the first planned instant whose local time is not earlier than

@@ -4,6 +4,9 @@
  * time changes nothing. */
 #include "api/json/timer_json_check.h"
 
+#include "calendar/zones.h"
+#include "timer/schedule.h"
+
 /* The timer of a create, as the engine keeps it. */
 static struct timer *patch_test_timer(const char *fields)
 {
@@ -321,6 +324,88 @@ static void test_patched_spread(void **state)
     }
 }
 
+static enum error_code patch_test_zone(void *context, struct bytes name,
+                                       const struct zone **ret_zone)
+{
+    return zones_get(context, name, ret_zone, NULL);
+}
+
+/* Returns the mark after these patches, "" for none, one after the other, and the due time. */
+static void patch_test_mark(const char *fields, const char *const patches[2],
+                            char ret_mark[SCHEDULE_MARK_SIZE], struct wall *ret_due)
+{
+    struct calendars_row row = {.is_shared = true, .name = BYTES("de")};
+    struct timer_json_limits zoned = limits;
+    struct calendars *calendars;
+    struct zones *zones;
+    struct timer *timer = NULL;
+    struct problem problem;
+    char json[512];
+
+    assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
+    assert_int_equal(holidays_parse(BYTES("[]"), &row.days, NULL), ERROR_NONE);
+    assert_int_equal(calendars_create(&row, 1, &calendars), ERROR_NONE);
+    holidays_leave(row.days);
+    zoned.zones =
+        (struct zone_source){.find = patch_test_zone, .context = zones, .calendars = calendars};
+    snprintf(json, sizeof(json), "{\"target\":\"http://h\",\"key\":\"k\",%s}", fields);
+    assert_int_equal(timer_json_parse_create(bytes_of(json), &zoned, NOW, &timer, &problem),
+                     ERROR_NONE);
+    timer->created = NOW;
+    for (size_t i = 0; i < 2 && patches[i]; i++) {
+        struct timer *values = NULL;
+        uint32_t named = 0;
+
+        if (timer_json_merge_patch(bytes_of(patches[i]), timer, &zoned, NOW, &named, &values,
+                                   &problem))
+            fail_msg("%s: %s %s", patches[i], problem.faults[0].pointer, problem.faults[0].detail);
+        struct timer *next = patch_test_apply(timer, named, values);
+        timer_free(values);
+        timer_free(timer);
+        timer = next;
+    }
+    assert_true(timer->texts.zoned.size < SCHEDULE_MARK_SIZE);
+    snprintf(ret_mark, SCHEDULE_MARK_SIZE, "%.*s", (int)timer->texts.zoned.size,
+             timer->texts.zoned.data);
+    *ret_due = timer->due;
+    timer_free(timer);
+    calendars_leave(calendars);
+    zones_destroy(zones);
+}
+
+/* Goal: with another spread, or the phase that it has, a firing follows later changes of its zone
+ * and calendars, unless its time was set by hand. Method: marks beside those of a create. */
+/* proves: patch-schedule, zone-rules */
+static void test_a_patch_keeps_the_mark(void **state)
+{
+#define MARK_CRON  "\"cron\":\"0 9 * * *\",\"timezone\":\"Europe/Berlin\""
+#define MARK_WIDE  "\"spread\":{\"window\":\"60s\"}"
+#define MARK_PHASE "\"every\":\"1d\",\"at\":1795132800000"
+#define MARK_EVERY MARK_PHASE ",\"except\":[\"calendar:de\"]"
+    static const struct {
+        const char *create, *patches[2], *like; /* `like` NULL: no mark */
+    } rows[] = {
+        {MARK_CRON, {"{" MARK_WIDE "}"}, MARK_CRON "," MARK_WIDE},
+        {MARK_CRON "," MARK_WIDE, {"{\"spread\":null}"}, MARK_CRON},
+        {MARK_CRON, {"{\"late\":{\"missed\":\"each\"}}"}, MARK_CRON},
+        {MARK_CRON, {"{\"after\":\"1h\"}", "{" MARK_WIDE "}"}, NULL},
+        {MARK_EVERY, {"{" MARK_PHASE "}"}, MARK_EVERY},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char mark[SCHEDULE_MARK_SIZE], like[SCHEDULE_MARK_SIZE] = "";
+        struct wall due, due_like;
+
+        patch_test_mark(rows[i].create, rows[i].patches, mark, &due);
+        patch_test_mark(rows[i].like ? rows[i].like : rows[i].create, (const char *const[2]){NULL},
+                        like, &due_like);
+        assert_true(like[0]);
+        assert_string_equal(mark, rows[i].like ? like : "");
+        assert_int_equal(due.ms == due_like.ms, rows[i].like != NULL);
+    }
+}
+
 static const struct {
     const char *before, *patch, *pointer, *detail;
 } refused_patches[] = {
@@ -476,9 +561,10 @@ static void test_without_the_timer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patched_fields), cmocka_unit_test(test_patched_schedules),
-        cmocka_unit_test(test_patched_spread), cmocka_unit_test(test_refused_patches),
-        cmocka_unit_test(test_patched_limits), cmocka_unit_test(test_without_the_timer),
+        cmocka_unit_test(test_patched_fields),    cmocka_unit_test(test_patched_schedules),
+        cmocka_unit_test(test_patched_spread),    cmocka_unit_test(test_a_patch_keeps_the_mark),
+        cmocka_unit_test(test_refused_patches),   cmocka_unit_test(test_patched_limits),
+        cmocka_unit_test(test_without_the_timer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -499,12 +499,15 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
         *fields |= PATCH_DUE;
     } else if (!has_time && spec->spread_ms != old.spread_ms) {
         parse->due = timer_schedule_respread(timer->due, old.spread_ms, spec->spread_ms);
+        if (schedule_is_marked(timer->texts.zoned, timer->due))
+            parse->texts.zoned = schedule_mark(&schedule, parse->due, parse->zoned);
         *fields |= PATCH_DUE;
     } else if (!has_time) {
         parse->due = timer->due;
         parse->texts.zoned = timer->texts.zoned;
     } else if (named & TIMER_FIELD_BIT(every) && HAS(parse, at)) { /* the timer's phase */
         parse->due = timer->due;
+        parse->texts.zoned = timer->texts.zoned;
         *fields &= ~(uint32_t)PATCH_DUE;
     }
     return timer_schedule_check_end(parse, &schedule, named);
