@@ -439,8 +439,6 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
     watermark_mark_stale(engine);
     if (!result && note->purpose == WRITE_OWN)
         history_committed(engine->history, entry->timer->id.serial, engine->now);
-    if (!result && note->purpose == WRITE_REDRIVE)
-        dead_revived(engine, entry->timer);
     if (note->purpose != WRITE_CREATE && !write_is_own(note->purpose))
         commands_reply(engine, note->command, result, result ? NULL : entry->timer);
     if (result) /* the storage failed: answers now rather than when it works again */

@@ -414,13 +414,15 @@ static void commit_failed(struct engine *engine, struct entry *entry, enum write
     }
 }
 
-struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index)
+struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index,
+                                const struct timer **ret_before)
 {
     const struct engine_batch *out = list_item(batch, struct engine_batch, batch);
     const struct write_note note = out->notes[index];
 
     assert(note.entry->phase == ENTRY_WRITING && write_is_own(note.purpose) == !note.command);
     assert(index < batch->write_count);
+    *ret_before = note.entry->timer;
     if (batch->result == ERROR_NONE)
         commit_succeeded(engine, note.entry, note.purpose);
     else

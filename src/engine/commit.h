@@ -98,8 +98,10 @@ struct storage_batch *commit_take(struct engine *engine);
 void commit_back(struct engine *engine, struct storage_batch *batch);
 
 /* Returns the result of one of its writes. The entry is still WRITING: the caller settles it. A
- * failed change of the engine's own is written again. */
-struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index);
+ * failed change of the engine's own is written again. `ret_before` is the entry's timer until then,
+ * which stays until the end of the turn. */
+struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index,
+                                const struct timer **ret_before);
 
 /* Ends the batch and frees it. */
 void commit_end(struct storage_batch *batch);

@@ -98,10 +98,10 @@ struct wall dead_place(struct engine *engine, const struct timer *timer)
     return dead->last;
 }
 
-void dead_revived(struct engine *engine, const struct timer *timer)
+void dead_revived(struct engine *engine, const struct timer *letter)
 {
-    assert(!timer_is_final(timer->state));
-    dead_subtract(engine->dead, timer);
+    assert(letter->state == TIMER_DEAD);
+    dead_subtract(engine->dead, letter);
 }
 
 bool dead_is_kept(const struct engine *engine, const struct timer *timer)

@@ -28,8 +28,9 @@ void dead_destroy(struct dead *dead);
 /* Counts a timer that dies now, and returns the new position of its row. */
 struct wall dead_place(struct engine *engine, const struct timer *timer);
 
-/* Stops counting a dead letter that was redriven. */
-void dead_revived(struct engine *engine, const struct timer *timer);
+/* Stops counting a dead letter that was redriven. The timer that lives again may have another
+ * size. */
+void dead_revived(struct engine *engine, const struct timer *letter);
 
 /* Deletes a dead letter that no read or write is pending for. `command` asked for it; NULL if the
  * engine drops it by itself. Returns false if out of memory, only with a command; then nothing

@@ -220,6 +220,34 @@ static void test_it_lives_again(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Goal: what dead letters take is counted right after a redrive with another target. Method: one of
+ * two equal letters lives again with a longer target. */
+/* proves: redrive-target */
+static void test_redrives_keep_the_count_of_bytes(void **state)
+{
+    static const char target[] = "http://a-much-longer-name.example/with/a/path/that/is/long";
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    dead_letter(&fixture);
+    const uint64_t one = dead_fixture_stats(&fixture).dead_bytes;
+    struct timer_id id = dead_letter(&fixture);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_bytes, 2 * one);
+    struct command command = {.kind = COMMAND_REDRIVE,
+                              .id = id,
+                              .patch_fields = PATCH_TARGET,
+                              .patch =
+                                  timer_alloc(&(struct timer_texts){.target = bytes_of(target)})};
+    fixture_command(&fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(&fixture);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_letters, 1);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_bytes, one);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_deinit(&fixture);
+}
+
 /* It lives again with another target, also in the next engine. */
 /* proves: redrive-target */
 static void test_it_lives_again_elsewhere(void **state)
@@ -406,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_a_tenant_loses_no_more_than_it_has_too_much),
         cmocka_unit_test(test_it_is_forgotten_on_request),
         cmocka_unit_test(test_it_lives_again),
+        cmocka_unit_test(test_redrives_keep_the_count_of_bytes),
         cmocka_unit_test(test_it_lives_again_elsewhere),
         cmocka_unit_test(test_it_lives_again_later),
         cmocka_unit_test(test_an_old_row_forgets_nothing),

@@ -266,8 +266,11 @@ void engine_committed(struct engine *engine, struct storage_batch *batch)
     if (result)
         watermark_meta_failed(engine);
     for (size_t i = 0; i < batch->write_count; i++) {
-        struct write_note note = commit_result(engine, batch, i);
+        const struct timer *before;
+        struct write_note note = commit_result(engine, batch, i, &before);
 
+        if (!result && note.purpose == WRITE_REDRIVE)
+            dead_revived(engine, before);
         commands_written(engine, &note, result);
     }
     commit_end(batch);
