@@ -143,6 +143,61 @@ static void test_a_timer_is_made(void **state)
     timer_free(timer);
 }
 
+/* With `previous_workday` a backfill fires what a dry run counts. 1 November 2026 is a Sunday, so
+ * its firing is on Friday, 30 October: the last one, although it comes from a later instant. */
+/* proves: backfill, on-holiday */
+static void test_a_backfill_of_moved_firings(void **state)
+{
+    const struct wall first = {UINT64_C(1790845200000)}, last = {UINT64_C(1793350800000)};
+    const struct timer_texts texts = {
+        .target = BYTES("queue:a"),
+        .schedule = BYTES("{\"cron\":\"0 9 1 * *\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+                          "\"except\":[\"SAT-SUN\"],\"on_holiday\":\"previous_workday\"}")};
+    struct timer *timer = timer_alloc(&texts);
+    const struct backfill asked = {.of = BYTES("06gvoga8sk0000000400000000"),
+                                   .rate = BYTES("1/s"),
+                                   .pace_ms = 1000,
+                                   .count = 2};
+    const struct wall now = {last.ms + UINT64_C(1000000000)};
+    struct schedule schedule;
+
+    (void)state;
+    assert_int_equal(schedule_of(timer, &(struct zone_source){0}, &schedule, NULL), ERROR_NONE);
+    assert_int_equal(schedule_after(&schedule, (struct wall){first.ms - 1}).ms, first.ms);
+    assert_int_equal(schedule_after(&schedule, first).ms, last.ms);
+    struct timer *made = firing_create_backfill(timer, &asked, first, last);
+    assert_non_null(made);
+    made->created = now;
+    assert_int_equal(schedule_of(made, &(struct zone_source){0}, &schedule, NULL), ERROR_NONE);
+    assert_int_equal(schedule_next(&schedule, first, now).ms, last.ms);
+    assert_int_equal(schedule_next(&schedule, last, now).ms, WALL_NEVER.ms);
+    timer_free(made);
+    timer_free(timer);
+}
+
+/* A late timer with `count` and moved firings delivers the last one that `count` permits. */
+/* proves: cron-count, on-holiday */
+static void test_a_late_count_of_moved_firings(void **state)
+{
+    const struct wall first = {UINT64_C(1790845200000)}, last = {UINT64_C(1793350800000)};
+    const struct timer_texts texts = {
+        .target = BYTES("queue:a"),
+        .schedule =
+            BYTES("{\"count\":2,\"cron\":\"0 9 1 * *\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+                  "\"except\":[\"SAT-SUN\"],\"on_holiday\":\"previous_workday\"}")};
+    struct timer *timer = timer_alloc(&texts);
+    const struct wall now = {last.ms + UINT64_C(10000000000)}; /* months later */
+    struct schedule schedule;
+
+    (void)state;
+    timer->created = (struct wall){first.ms - 1000};
+    assert_int_equal(schedule_of(timer, &(struct zone_source){0}, &schedule, NULL), ERROR_NONE);
+    assert_int_equal(schedule_next(&schedule, first, now).ms, last.ms);
+    assert_int_equal(schedule_latest(&schedule, first, now).ms, last.ms);
+    assert_int_equal(schedule_next(&schedule, last, now).ms, WALL_NEVER.ms);
+    timer_free(timer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +205,8 @@ int main(void)
         cmocka_unit_test(test_backfill_text),
         cmocka_unit_test(test_backfill_damaged_texts),
         cmocka_unit_test(test_a_timer_is_made),
+        cmocka_unit_test(test_a_backfill_of_moved_firings),
+        cmocka_unit_test(test_a_late_count_of_moved_firings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ struct recurrence_cron {
 
 struct recurrence {
     enum recurrence_kind kind;
-    struct wall until;       /* last instant that may be planned; WALL_NEVER means no end */
+    struct wall until; /* last instant that may be planned, moved or not; WALL_NEVER: no end */
     const struct zone *zone; /* of `cron` and `dates` */
     /* Dates on which an instant may be planned. With DATES_MOVE_NEXT or _PREVIOUS an instant has
      * another date than the pattern says. */

@@ -140,6 +140,33 @@ static void moved_firings_coincide(void **state)
     check_plans(&far, "2026-06-01T00:00:00Z", (const char *[]){"2028-01-01T09:00:00Z", NULL});
 }
 
+/* `until` bounds where instants are moved to, not where they come from: 1 November 2026, a Sunday,
+ * is after it, and fires on Friday, 30 October. */
+/* proves: until, on-holiday */
+static void until_bounds_moved_instants(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct recurrence month =
+            dated("0 9 1 * *", "UTC", "[\"SAT-SUN\"]", "", DATES_MOVE_PREVIOUS);
+
+        if (i) { /* the same by `every`: 31 days from 1 October */
+            month.kind = RECURRENCE_EVERY;
+            month.every = (struct recurrence_every){at("2026-10-01T09:00:00Z"), 31 * DAY_MS, 0};
+        }
+        month.until = at("2026-10-30T09:00:00Z");
+        check_plans(&month, "2026-09-15T00:00:00Z",
+                    (const char *[]){"2026-10-01T09:00:00Z", "2026-10-30T09:00:00Z", NULL});
+        assert_int_equal(recurrence_last(&month, WALL_NEVER).ms, month.until.ms);
+        assert_int_equal(recurrence_next(&month, month.until).ms, WALL_NEVER.ms);
+        assert_int_equal(recurrence_origin_last(&month, month.until).ms,
+                         at("2026-11-01T09:00:00Z").ms);
+        month.until.ms--;
+        assert_int_equal(recurrence_next(&month, at("2026-10-01T09:00:00Z")).ms, WALL_NEVER.ms);
+        assert_int_equal(recurrence_last(&month, WALL_NEVER).ms, at("2026-10-01T09:00:00Z").ms);
+    }
+}
+
 /* 29 February is a Monday in 2044 and 2072; 31 December 2028 a Sunday. */
 static void rare_dates_are_found(void **state)
 {
@@ -239,6 +266,7 @@ static void oracle_fill(struct oracle *oracle, const struct recurrence *recurren
     struct recurrence plain = *recurrence;
 
     plain.dates = (struct dates){0};
+    plain.until = WALL_NEVER; /* an instant after `until` may be moved to before it */
     oracle->count = 0;
     for (struct wall at_ = recurrence_next(&plain, (struct wall){from}); at_.ms < to;
          at_ = recurrence_next(&plain, at_)) {
@@ -333,7 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_of_the_manual), cmocka_unit_test(moved_firings_coincide),
         cmocka_unit_test(rare_dates_are_found),   cmocka_unit_test(moved_times_follow_the_clocks),
-        cmocka_unit_test(agrees_with_the_oracle),
+        cmocka_unit_test(agrees_with_the_oracle), cmocka_unit_test(until_bounds_moved_instants),
     };
 
     if (zones_create(ZONES_FOLDER, &zones, NULL) ||

@@ -4,6 +4,17 @@
 
 #include <assert.h>
 
+/* Maximum time by which dates move an instant. The clocks may change in between, by a day. */
+#define RECURRENCE_MOVE_MS_MAX (UINT64_C(86400000) * (DATES_MOVE_DAYS_MAX + 2))
+
+/* Returns the end of the pattern. It is after `until` if instants may be moved to before that. */
+static struct wall recurrence_pattern_until(const struct recurrence *recurrence)
+{
+    return recurrence->dates.move == DATES_MOVE_PREVIOUS && dates_any(&recurrence->dates)
+               ? wall_add(recurrence->until, RECURRENCE_MOVE_MS_MAX)
+               : recurrence->until;
+}
+
 /* ---- every ---- */
 
 /* Returns the index of the last planned instant; the first has index 0. False if there is no last
@@ -11,7 +22,8 @@
 static bool recurrence_every_index_last(const struct recurrence *recurrence, uint64_t *ret_index)
 {
     const struct recurrence_every *every = &recurrence->every;
-    uint64_t end_ms = recurrence->until.ms < WALL_MS_MAX ? recurrence->until.ms : WALL_MS_MAX;
+    const uint64_t end_ms =
+        wall_min(recurrence_pattern_until(recurrence), (struct wall){WALL_MS_MAX}).ms;
 
     if (every->first.ms > end_ms)
         return false;
@@ -66,7 +78,7 @@ struct wall recurrence_pattern_next(const struct recurrence *recurrence, struct 
     if (recurrence->kind == RECURRENCE_EVERY)
         return recurrence_every_next(recurrence, after);
     struct wall next = cron_next(&cron->cron, recurrence->zone, cron->dst, after);
-    return next.ms <= recurrence->until.ms ? next : WALL_NEVER;
+    return next.ms <= recurrence_pattern_until(recurrence).ms ? next : WALL_NEVER;
 }
 
 struct wall recurrence_pattern_last(const struct recurrence *recurrence, struct wall at)
@@ -75,5 +87,6 @@ struct wall recurrence_pattern_last(const struct recurrence *recurrence, struct 
 
     if (recurrence->kind == RECURRENCE_EVERY)
         return recurrence_every_last(recurrence, at);
-    return cron_last(&cron->cron, recurrence->zone, cron->dst, wall_min(at, recurrence->until));
+    return cron_last(&cron->cron, recurrence->zone, cron->dst,
+                     wall_min(at, recurrence_pattern_until(recurrence)));
 }

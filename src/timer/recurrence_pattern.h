@@ -1,5 +1,6 @@
 /*
  * recurrence_pattern.h - for recurrence.c: the instants of a recurrence as if it had no `dates`.
+ * With DATES_MOVE_PREVIOUS there are some after `until`, because they may be moved to before it.
  *
  * Threads    Any: pure functions.
  */
