@@ -394,7 +394,10 @@ static struct bytes outcome_skip_reason(const struct timer *timer, const struct 
 static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
-    struct outcome_next next_firing = {.due = WALL_NEVER, .skipped = {.outcome = RUN_SKIPPED}};
+    /* a firing that is refused for good is not counted: it may be redriven */
+    struct outcome_next next_firing = {.due = WALL_NEVER,
+                                       .counted = entry->timer->texts.counted,
+                                       .skipped = {.outcome = RUN_SKIPPED}};
 
     assert(entry->phase != ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "calendar/zones.h"
+#include "timer/runs.h"
 
 #include <stdio.h>
 
@@ -785,6 +786,65 @@ static void test_another_spread_counts_on(void **state)
     }
 }
 
+/* A firing that its target refuses for good is redriven, and the timer counts on from there. */
+/* proves: cron-count, redrive */
+static void test_a_refused_firing_counts_on(void **state)
+{
+    struct engine_fixture fixture;
+    char counted[SCHEDULE_COUNTED_SIZE];
+    uint64_t due_ms[8];
+
+    (void)state;
+    fixture_init(&fixture);
+    /* its schedule is newer than the timer, so that it counts from START on */
+    struct timer *timer = timer_alloc(&(struct timer_texts){
+        .target = BYTES("http://a.example/"),
+        .schedule = BYTES("{\"cron\":\"* * * * *\",\"count\":2}"),
+        .counted = schedule_counted_anew((struct wall){START.ms + 1}, counted)});
+    timer->created.ms = START.ms - HOUR_MS;
+    timer->due.ms = START.ms + 60000;
+    struct timer_id id = create_timer(&fixture, timer);
+    fixture_advance_to(&fixture, 60000);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "HTTP 410"});
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    assert_int_equal(deliver_until(&fixture, 600000, due_ms, 8), 2);
+    assert_int_equal(due_ms[0], 60000);
+    assert_int_equal(due_ms[1], 120000);
+    fixture_deinit(&fixture);
+}
+
+/* With `overlap` `skip` firings beyond `count` are not skipped: they are not planned. */
+/* proves: cron-count, overlap-skip */
+static void test_no_firing_beyond_count_is_skipped(void **state)
+{
+    struct engine_fixture fixture;
+    struct run run = {.count = 0};
+
+    (void)state;
+    fixture_init(&fixture);
+    struct timer *timer =
+        recurring("{\"cron\":\"* * * * *\",\"timezone\":\"UTC\",\"dst\":\"shift\",\"count\":3,"
+                  "\"overlap\":\"skip\"}",
+                  60000);
+    timer->created.ms++; /* START itself is no instant of it */
+    struct timer_id id = create_timer(&fixture, timer);
+    fixture_advance_to(&fixture, 60000);
+    fixture_advance_to(&fixture, 600000); /* the delivery takes nine minutes */
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    struct command get = {.kind = COMMAND_GET, .id = id};
+    fixture_command(&fixture, &get);
+    assert_int_equal(get.error, ERROR_GONE);
+    struct bytes runs = get.timer->texts.runs;
+    assert_true(runs_next(&runs, &run));
+    assert_int_equal(run.outcome, RUN_SKIPPED);
+    assert_int_equal(run.count, 2);
+    assert_int_equal(run.planned.ms, START.ms + 120000);
+    assert_int_equal(run.until.ms, START.ms + 180000);
+    fixture_carry_out(&fixture);
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -804,6 +864,8 @@ int main(void)
         cmocka_unit_test(test_follows_the_rules_of_its_zone),
         cmocka_unit_test(test_a_put_with_another_zone),
         cmocka_unit_test(test_another_spread_counts_on),
+        cmocka_unit_test(test_a_refused_firing_counts_on),
+        cmocka_unit_test(test_no_firing_beyond_count_is_skipped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

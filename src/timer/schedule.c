@@ -566,8 +566,9 @@ uint32_t schedule_count(const struct schedule *schedule, struct wall from, struc
         return 0;
     const struct recurrence *recurrence = &schedule->recurrence;
     const struct wall before = schedule_without_spread(schedule, (struct wall){from.ms - 1});
+    const struct wall until = schedule_without_spread(schedule, (struct wall){to.ms - 1});
     const struct wall last =
-        recurrence_last(recurrence, schedule_without_spread(schedule, (struct wall){to.ms - 1}));
+        recurrence_last(recurrence, wall_min(until, schedule_end(schedule, until)));
     struct wall at = recurrence_next(recurrence, before);
 
     if (last.ms == WALL_NEVER.ms || at.ms > last.ms)

@@ -148,8 +148,8 @@ struct wall schedule_after(const struct schedule *schedule, struct wall due);
  * one, or the one at `due` if the schedule wants each. */
 struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now);
 
-/* Returns how many firings are planned from `from` on and before `to`, and the first and the last
- * of them. With a cron expression it counts at most SCHEDULE_COUNTED. */
+/* Returns how many firings are planned from `from` on and before `to`, none beyond `count`, and the
+ * first and the last of them. With a cron expression it counts at most SCHEDULE_COUNTED. */
 #define SCHEDULE_COUNTED 1000
 uint32_t schedule_count(const struct schedule *schedule, struct wall from, struct wall to,
                         struct wall *ret_first, struct wall *ret_last);
