@@ -5,13 +5,13 @@
 #include <assert.h>
 
 /* Maximum time by which dates move an instant. The clocks may change in between, by a day. */
-#define RECURRENCE_MOVE_MS_MAX (UINT64_C(86400000) * (DATES_MOVE_DAYS_MAX + 2))
+#define RECURRENCE_MOVE_MS (UINT64_C(86400000) * (DATES_MOVE_DAYS_MAX + 2))
 
 /* Returns the end of the pattern. It is after `until` if instants may be moved to before that. */
 static struct wall recurrence_pattern_until(const struct recurrence *recurrence)
 {
     return recurrence->dates.move == DATES_MOVE_PREVIOUS && dates_any(&recurrence->dates)
-               ? wall_add(recurrence->until, RECURRENCE_MOVE_MS_MAX)
+               ? wall_add(recurrence->until, RECURRENCE_MOVE_MS)
                : recurrence->until;
 }
 

@@ -16,7 +16,6 @@ enum {
     POSTGRES_BACKOFF_MS_MIN = 50, /* pause after the first failure; each further one doubles it */
     POSTGRES_BACKOFF_MS_MAX = 1000,
     OPTION_COUNT = 64, /* options of libpq with a value */
-    CANCELS_MAX = 8,   /* in the whole program, at the same time */
     ARRAY_HEAD = 20,   /* bytes before the elements of an array */
 };
 
@@ -124,41 +123,55 @@ enum error_code postgres_connection_open(struct postgres_connection *connection,
 
 /* ---- statements that are given up ---- */
 
-static atomic_uint postgres_cancels;
+/* A cancel, which a connection and a thread hold. */
+struct postgres_cancel {
+    PGcancel *request;
+    atomic_uint holders;
+};
+
+static void postgres_cancel_leave(struct postgres_cancel *cancel)
+{
+    if (!cancel || atomic_fetch_sub(&cancel->holders, 1) > 1)
+        return;
+    PQfreeCancel(cancel->request);
+    free(cancel);
+}
 
 static void *postgres_cancel_run(void *argument)
 {
-    PGcancel *cancel = argument;
+    struct postgres_cancel *cancel = argument;
     char error[256];
 
-    PQcancel(cancel, error, sizeof(error));
-    PQfreeCancel(cancel);
-    atomic_fetch_sub(&postgres_cancels, 1);
+    PQcancel(cancel->request, error, sizeof(error));
+    postgres_cancel_leave(cancel);
     return NULL;
 }
 
-/* Has the server cancel what the client runs. libpq waits for the server meanwhile, which may stand
- * still, so a thread does it. */
-static void postgres_cancel(PGconn *client)
+/* Has the server cancel what the connection runs. libpq waits for the server meanwhile, which may
+ * stand still, so a thread does it; while it has not ended the connection begins no other one. */
+static void postgres_connection_cancel(struct postgres_connection *connection)
 {
+    struct postgres_cancel *cancel = connection->cancel_;
     pthread_t thread;
 
-    if (atomic_fetch_add(&postgres_cancels, 1) < CANCELS_MAX) {
-        PGcancel *cancel = PQgetCancel(client);
-
-        if (cancel && !thread_start(&thread, postgres_cancel_run, cancel, "tw-cancel")) {
-            pthread_detach(thread);
-            return;
-        }
-        PQfreeCancel(cancel);
-    }
-    atomic_fetch_sub(&postgres_cancels, 1);
+    if (cancel && atomic_load(&cancel->holders) > 1)
+        return;
+    postgres_cancel_leave(cancel);
+    connection->cancel_ = cancel = calloc(1, sizeof(*cancel));
+    if (!cancel)
+        return;
+    cancel->request = PQgetCancel(connection->client);
+    atomic_init(&cancel->holders, 2);
+    if (cancel->request && !thread_start(&thread, postgres_cancel_run, cancel, "tw-cancel"))
+        pthread_detach(thread);
+    else
+        postgres_cancel_leave(cancel);
 }
 
 static void postgres_connection_drop(struct postgres_connection *connection)
 {
     if (connection->setup_.cancels && connection->is_ready_ && connection->in_flight_ > 0)
-        postgres_cancel(connection->client);
+        postgres_connection_cancel(connection);
     PQfinish(connection->client);
     connection->client = NULL;
     connection->is_ready_ = false;
@@ -168,6 +181,8 @@ static void postgres_connection_drop(struct postgres_connection *connection)
 void postgres_connection_close(struct postgres_connection *connection)
 {
     postgres_connection_drop(connection);
+    postgres_cancel_leave(connection->cancel_);
+    connection->cancel_ = NULL;
     PQconninfoFree(connection->options_);
     connection->options_ = NULL;
 }

@@ -77,6 +77,7 @@ struct postgres_connection {
     unsigned generation; /* number of connections that were made; it changes with each */
     char cause[200];     /* last error of a connection; empty after an answer */
     struct postgres_setup setup_;
+    struct postgres_cancel *cancel_; /* the last cancel that was sent; NULL if there was none */
     PQconninfoOption *options_;
     unsigned host_count_, host_; /* number of hosts in the URI; the one that is tried first */
     bool is_ready_, is_polled_;  /* connected; PQconnectPoll waits for the descriptor */
