@@ -143,8 +143,7 @@ static void take(struct engine_fixture *fixture, const struct calendar_change_ro
     }
 }
 
-static void make_timer(struct engine_fixture *fixture, const struct zone_source *zones,
-                       const char *text, struct timer_id *ret_id)
+static struct timer *scheduled_timer(const struct zone_source *zones, const char *text)
 {
     struct schedule schedule;
     struct schedule_spec spec;
@@ -161,6 +160,13 @@ static void make_timer(struct engine_fixture *fixture, const struct zone_source 
     struct timer *timer = timer_alloc(&texts);
     timer->created = START;
     timer->due = due;
+    return timer;
+}
+
+static void make_timer(struct engine_fixture *fixture, const struct zone_source *zones,
+                       const char *text, struct timer_id *ret_id)
+{
+    struct timer *timer = scheduled_timer(zones, text);
     struct command_created created;
     struct command command = {
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
@@ -394,12 +400,157 @@ static void test_a_virtual_clock_moves_firings(void **state)
     calendars_board_deinit(&board);
 }
 
+/* What is being written while the calendar changes and the second scan passes. */
+enum written {
+    NEXT_FIRING,   /* the next firing of a timer, while the disk is full */
+    NEW_TIMER,     /* a timer whose due time the client's call has computed */
+    RESUMED_TIMER, /* a paused timer, whose row moves to where the scan has been already */
+    WRITTEN_COUNT,
+};
+
+static const char *const written_schedules[] = {
+    [NEXT_FIRING] = "{\"cron\":\"0 9 * * FRI,SUN\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+                    "\"except\":[\"calendar:de\"],\"on_holiday\":\"previous_workday\"}",
+    [NEW_TIMER] = "{\"cron\":\"0 9 * * SUN\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+                  "\"except\":[\"calendar:de\"],\"on_holiday\":\"previous_workday\"}",
+    [RESUMED_TIMER] = "{\"cron\":\"0 9 * * SUN\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+                      "\"except\":[\"calendar:de\"],\"on_holiday\":\"previous_workday\"}",
+};
+
+static void fail_batches(struct engine_fixture *fixture)
+{
+    for (struct storage_batch *batch; (batch = engine_take_batch(fixture->engine));) {
+        batch->result = ERROR_IO;
+        turn_committed(fixture->engine, fixture->now, batch);
+    }
+}
+
+/* Lets time pass with a disk that is full. Returns how many pages the second scan read of a walk
+ * over all rows. */
+static int pass_without_disk(struct engine_fixture *fixture, uint64_t ms)
+{
+    int pages = 0;
+
+    for (uint64_t passed_ms = 0; passed_ms < ms; passed_ms += 1000) {
+        fixture->now = wall_add(fixture->now, 1000);
+        turn_advance(fixture->engine, fixture->now);
+        fail_batches(fixture);
+        for (struct engine_read *read; (read = engine_take_read(fixture->engine));) {
+            pages += is_of_second_scan(read);
+            finish_read(fixture, read);
+            fail_batches(fixture);
+        }
+    }
+    return pages;
+}
+
+static void write_next_firing(struct engine_fixture *fixture, struct calendars_board *board,
+                              const struct zone_source *source, struct timer_id *ret_id)
+{
+    make_timer(fixture, source, written_schedules[NEXT_FIRING], ret_id);
+    fixture_advance_to(fixture, HOUR_MS);
+    struct delivery *delivery = fixture_first_out(fixture);
+    assert_non_null(delivery);
+    list_remove(&delivery->link);
+    delivery->outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
+    turn_delivered(fixture->engine, fixture->now, delivery);
+    show_days(board, "[\"2027-01-17\"]");
+    /* the disk is full for longer than the scan pauses between walks */
+    assert_true(pass_without_disk(fixture, 5 * MINUTE_MS) > 0);
+}
+
+static void write_new_timer(struct engine_fixture *fixture, struct calendars_board *board,
+                            const struct zone_source *source, struct timer_id *ret_id)
+{
+    struct timer *timer = scheduled_timer(source, written_schedules[NEW_TIMER]);
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    turn_submit(fixture->engine, fixture->now, &command);
+    struct storage_batch *batch = engine_take_batch(fixture->engine);
+    assert_non_null(batch);
+    show_days(board, "[\"2027-01-17\"]");
+    finish_read(fixture, await_second_scan(fixture));
+    fixture_commit(fixture, batch);
+    take_replies(fixture);
+    assert_int_equal(created.error, ERROR_NONE);
+    *ret_id = created.id;
+}
+
+static void write_resumed_timer(struct engine_fixture *fixture, struct calendars_board *board,
+                                const struct zone_source *source, struct timer_id *ret_id)
+{
+    /* the engine frees `patch` */
+    struct command pause = {.kind = COMMAND_PAUSE, .patch = fixture_timer("http://a.example/", 0)};
+
+    make_timer(fixture, source, written_schedules[RESUMED_TIMER], ret_id);
+    fixture_create(fixture, "http://b.example/", 300 * DAY_HOURS * HOUR_MS, NULL);
+    pause.id = *ret_id;
+    pause.patch->at = STORAGE_PAUSED_AT;
+    fixture_command(fixture, &pause);
+    fixture_carry_out(fixture);
+    assert_int_equal(pause.error, ERROR_NONE);
+    show_days(board, "[\"2027-01-17\"]");
+    finish_read(fixture, await_second_scan(fixture)); /* the page of the other timer */
+    fixture_ask(fixture, COMMAND_RESUME, ret_id, 0, NULL);
+}
+
+/* A due time that was computed by earlier rules moves, although its row is not on disk when the
+ * scan passes it. */
+/* proves: calendar-change */
+static void test_what_is_being_written_moves(void **state)
+{
+    static void (*const writes[])(struct engine_fixture *, struct calendars_board *,
+                                  const struct zone_source *, struct timer_id *) = {
+        [NEXT_FIRING] = write_next_firing,
+        [NEW_TIMER] = write_new_timer,
+        [RESUMED_TIMER] = write_resumed_timer,
+    };
+    struct zones *zones;
+
+    (void)state;
+    assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
+    for (int i = 0; i < WRITTEN_COUNT; i++) {
+        struct calendars_board board;
+        struct engine_fixture fixture;
+        struct timer_id id;
+
+        calendars_board_init(&board);
+        show_days(&board, "[]");
+        fixture_prepare(&fixture);
+        fixture.options.zones = (struct zone_source){.find = find_zone, .context = zones};
+        fixture.options.calendars = &board;
+        fixture.options.second_scan_ms = MINUTE_MS;
+        fixture.options.window_ms = MINUTE_MS;
+        fixture.options.scan_rows_max = 1; /* a page has one row */
+        fixture_open(&fixture);
+        struct calendars *calendars = calendars_board_take(&board);
+        struct zone_source source = fixture.options.zones;
+        source.calendars = calendars;
+        writes[i](&fixture, &board, &source, &id);
+        fixture_advance_to(&fixture, fixture.now.ms - START.ms + 10000);
+        struct command get = {.kind = COMMAND_GET, .id = id};
+        fixture_command(&fixture, &get);
+        const uint64_t due_h = (get.timer->due.ms - START.ms) / HOUR_MS;
+        /* 9:00 of Saturday, counted from 8:00 of Friday */
+        if (due_h != DAY_HOURS + 1)
+            fail_msg("case %d: due after %d hours", i, (int)due_h);
+        fixture_carry_out(&fixture);
+        calendars_leave(calendars);
+        fixture_deinit(&fixture);
+        calendars_board_deinit(&board);
+    }
+    zones_destroy(zones);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calendars_change),
         cmocka_unit_test(test_what_is_in_memory_moves),
         cmocka_unit_test(test_a_virtual_clock_moves_firings),
+        cmocka_unit_test(test_what_is_being_written_moves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

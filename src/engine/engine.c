@@ -253,6 +253,23 @@ void engine_submit(struct engine *engine, struct command *command)
         commands_start(engine, command);
 }
 
+/* Writes a timer in memory with the due time that its schedule has now. One that is due is left:
+ * its schedule is looked at before it fires. */
+static void engine_move(struct engine *engine, struct entry *entry)
+{
+    const struct timer *timer = entry->timer;
+    const bool is_waiting = (timer->state == TIMER_SCHEDULED || timer->state == TIMER_PAUSED) &&
+                            timer->due.ms > engine->now.ms;
+    struct wall due;
+
+    if ((entry->phase != ENTRY_SCHEDULED && entry->phase != ENTRY_EVICTABLE) || !is_waiting ||
+        !schedule_is_moved(timer, &engine->options.zones, engine->now, &due))
+        return;
+    if (entry->phase == ENTRY_SCHEDULED)
+        window_unschedule(engine, entry);
+    outcome_moves(engine, entry, due);
+}
+
 void engine_committed(struct engine *engine, struct storage_batch *batch)
 {
     const enum error_code result = batch->result;
@@ -272,6 +289,8 @@ void engine_committed(struct engine *engine, struct storage_batch *batch)
         if (!result && note.purpose == WRITE_REDRIVE)
             dead_revived(engine, before);
         commands_written(engine, &note, result);
+        if (second_scan_checks_writes(engine))
+            engine_move(engine, note.entry);
     }
     commit_end(batch);
     if (!result && commit_is_certain(engine))
@@ -302,23 +321,6 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
         page->count = 0; /* the timers have new owners; the read frees the array */
         break;
     }
-}
-
-/* Writes a timer in memory with the due time that its schedule has now. One that is due is left:
- * its schedule is looked at before it fires. */
-static void engine_move(struct engine *engine, struct entry *entry)
-{
-    const struct timer *timer = entry->timer;
-    const bool is_waiting = (timer->state == TIMER_SCHEDULED || timer->state == TIMER_PAUSED) &&
-                            timer->due.ms > engine->now.ms;
-    struct wall due;
-
-    if ((entry->phase != ENTRY_SCHEDULED && entry->phase != ENTRY_EVICTABLE) || !is_waiting ||
-        !schedule_is_moved(timer, &engine->options.zones, engine->now, &due))
-        return;
-    if (entry->phase == ENTRY_SCHEDULED)
-        window_unschedule(engine, entry);
-    outcome_moves(engine, entry, due);
 }
 
 /* Handles the rows that the second scan found: they are overdue, or the rules of their zone or

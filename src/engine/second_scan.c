@@ -2,6 +2,7 @@
  * counts the live timers of rows. */
 #include "engine/second_scan.h"
 
+#include "engine/commit.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
 #include "timer/schedule.h"
@@ -22,6 +23,7 @@ struct second_scan {
     bool is_walking;
     bool is_full;        /* this walk covers all rows */
     bool was_full;       /* a walk over all rows has begun since the start */
+    bool checks_writes;  /* a due time by earlier rules may be in a write */
     uint64_t generation; /* that of zones and calendars when the last full walk began */
     struct wall full_at; /* time at which that walk began */
     struct storage_position at, to;
@@ -47,6 +49,34 @@ static uint64_t second_scan_generation(const struct engine *engine)
     return (generation ? atomic_load(generation) : 0) + engine->calendars_version;
 }
 
+/* True if the write of one of these entries has a due time by earlier rules. */
+static bool second_scan_finds_old(const struct engine *engine, const struct list *entries)
+{
+    struct wall due;
+
+    LIST_FOR_EACH (entries, link) {
+        const struct entry *entry = entry_of(link);
+        const struct timer *written = entry->successor ? entry->successor : entry->timer;
+
+        if (entry->phase == ENTRY_WRITING &&
+            schedule_is_moved(written, &engine->options.zones, engine->now, &due))
+            return true;
+    }
+    return false;
+}
+
+/* True if writes must be compared with the present rules until the next walk begins. That is so
+ * after a walk over all rows began, because a call may have computed its due time before, and until
+ * no write with such a time is left. */
+static bool second_scan_must_check_writes(const struct engine *engine)
+{
+    const struct second_scan *scan = engine->second_scan;
+
+    return scan->is_full ||
+           (scan->checks_writes && (second_scan_finds_old(engine, entries_busy(engine->entries)) ||
+                                    second_scan_finds_old(engine, commit_rewrites(engine))));
+}
+
 static void second_scan_begin(struct engine *engine)
 {
     struct second_scan *scan = engine->second_scan;
@@ -56,6 +86,7 @@ static void second_scan_begin(struct engine *engine)
     scan->is_full = !scan->was_full || generation != scan->generation ||
                     (engine->stats.zoneless > 0 &&
                      wall_since(scan->full_at, engine->now) >= SECOND_SCAN_FULL_MS);
+    scan->checks_writes = second_scan_must_check_writes(engine);
     scan->is_walking = true;
     scan->zoneless = 0;
     scan->at = (struct storage_position){0};
@@ -139,6 +170,11 @@ bool second_scan_has_read(const struct engine *engine, const struct engine_read 
     return read == engine->second_scan->out;
 }
 
+bool second_scan_checks_writes(const struct engine *engine)
+{
+    return engine->second_scan->checks_writes;
+}
+
 /* True if the row was overlooked. If its timer is in memory, that is newer than the row. A row
  * after the frontier has not been read ahead yet. */
 static bool second_scan_is_missed(const struct engine *engine, const struct timer *timer,
@@ -166,25 +202,6 @@ static bool second_scan_is_moved(const struct engine *engine, const struct timer
 
     return engine->second_scan->is_full &&
            schedule_is_moved(timer, &engine->options.zones, engine->now, &due);
-}
-
-/* Ends the page before the first timer that has moved and is being written: what it becomes may
- * have the former due time too, so the next page begins with it. */
-static void second_scan_cut(struct engine *engine, struct storage_page *page)
-{
-    size_t count = 0;
-
-    for (; count < page->count; count++) {
-        const struct timer *timer = page->timers[count];
-        const struct entry *entry = entries_find(engine->entries, timer->id.serial);
-
-        if (entry && entry->phase == ENTRY_WRITING && second_scan_is_moved(engine, timer)) {
-            page->next = position_of(timer);
-            break;
-        }
-    }
-    while (page->count > count)
-        timer_free(page->timers[--page->count]);
 }
 
 /* Counts the rows of a page whose timers are not in memory (live.h). A placeholder is not a timer
@@ -216,7 +233,6 @@ void second_scan_read_back(struct engine *engine, struct engine_read *read,
                       read->result ? engine->options.storage_retry_ms : SECOND_SCAN_PAUSE_MS);
     if (read->result)
         return;
-    second_scan_cut(engine, page);
     second_scan_count(engine, read);
     for (size_t i = 0; i < page->count; i++) {
         struct timer *timer = page->timers[i];

@@ -37,6 +37,11 @@ bool second_scan_has_read(const struct engine *engine, const struct engine_read 
 void second_scan_read_back(struct engine *engine, struct engine_read *read,
                            struct storage_position frontier);
 
+/* True while the end of a write may bring a due time that was computed by earlier rules of zones or
+ * calendars. The walk cannot see such a time, because its row is not on disk yet, or moves to where
+ * the walk has been. So the caller compares each written timer with the present rules. */
+bool second_scan_checks_writes(const struct engine *engine);
+
 struct wall second_scan_wake_at(const struct engine *engine);
 void second_scan_clock_went_back(struct engine *engine);
 
