@@ -586,3 +586,10 @@ void commands_page(struct engine *engine, struct engine_read *read)
     }
     commands_go_on(engine);
 }
+
+void commands_rows_read(struct engine *engine, const struct storage_page *page)
+{
+    for (size_t i = 0; i < page->count; i++)
+        fanout_commands_read(engine, page->timers[i]);
+    commands_go_on(engine);
+}

@@ -56,6 +56,10 @@ void commands_found(struct engine *engine, struct engine_read *read);
 void commands_looked_up(struct engine *engine, struct engine_read *read);
 void commands_page(struct engine *engine, struct engine_read *read);
 
+/* Takes rows that the second scan has read: asks the parts of a timer how they stand if a note of
+ * one may be lost. */
+void commands_rows_read(struct engine *engine, const struct storage_page *page);
+
 /* Continues the commands that waited for this timer, in order, or answers them with an error. */
 void commands_resume(struct engine *engine, struct entry *entry);
 void commands_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error);
@@ -89,6 +93,9 @@ void create_taken(struct engine *engine, struct entry *entry, struct command *co
  * asks parts how they stand. */
 void fanout_commands_written(struct engine *engine, struct entry *entry,
                              enum write_purpose purpose);
+
+/* Takes a timer whose row was read: asks its parts how they stand if a note may be lost. */
+void fanout_commands_read(struct engine *engine, const struct timer *timer);
 
 /* Handles the answer of a command of the engine's own. */
 void fanout_commands_done(struct engine *engine, struct command *command);

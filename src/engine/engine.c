@@ -329,6 +329,8 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
 
+    if (read->result == ERROR_NONE)
+        commands_rows_read(engine, page);
     second_scan_read_back(engine, read, window_frontier(engine));
     for (size_t i = 0; read->result == ERROR_NONE && i < page->count; i++) {
         struct timer *timer = page->timers[i];

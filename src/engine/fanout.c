@@ -307,8 +307,10 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
     fanout_write_copy(engine, entry, copy);
 }
 
-/* Moves the row of a timer that waits for its parts. Clients do not see this as a change. */
-static void fanout_wait(struct engine *engine, struct entry *entry, const struct fanout *waiting)
+/* Moves the row of a timer that waits for its parts to `until`. Clients do not see this as a
+ * change. */
+static void fanout_wait(struct engine *engine, struct entry *entry, const struct fanout *waiting,
+                        struct wall until)
 {
     struct fanout fanout = *waiting;
 
@@ -321,7 +323,7 @@ static void fanout_wait(struct engine *engine, struct entry *entry, const struct
         return;
     }
     copy->state = TIMER_RETRYING; /* an overdue SCHEDULED timer would be taken for a spilled one */
-    copy->at = fanout_wait_until(engine, copy, &fanout);
+    copy->at = until;
     fanout_write_copy(engine, entry, copy);
 }
 
@@ -391,6 +393,35 @@ static bool fanout_follows(struct engine *engine, const struct timer *timer,
             fanout_is_limited(engine, timer));
 }
 
+/* True if an open part may be over, because its note may be lost. */
+static bool fanout_lacks_note(const struct engine *engine, const struct fanout *fanout)
+{
+    return fanout_count(fanout, FANOUT_OPEN) > 0 && fanout->known != fanout_known(engine);
+}
+
+/* True if the timer asks the parts of the firing before how they stand before it begins the next
+ * one. It does so once, and is RETRYING then. */
+static bool fanout_must_look(const struct engine *engine, const struct timer *timer,
+                             const struct fanout *fanout)
+{
+    return timer->state == TIMER_SCHEDULED && fanout_lacks_note(engine, fanout);
+}
+
+/* Begins a firing, or waits for the parts of the one before. */
+static void fanout_begin_or_wait(struct engine *engine, struct entry *entry, struct wall due,
+                                 const struct fanout *fanout)
+{
+    const struct timer *timer = entry->timer;
+
+    if (fanout_must_look(engine, timer, fanout))
+        fanout_wait(engine, entry, fanout,
+                    outcome_put_off(engine, timer, engine->options.storage_retry_ms));
+    else if (fanout_follows(engine, timer, fanout))
+        fanout_wait(engine, entry, fanout, fanout_wait_until(engine, timer, fanout));
+    else if (!fanout_skip(engine, entry, fanout))
+        fanout_begin(engine, entry, due, fanout);
+}
+
 /* Begins the firing of a timer, unless its schedule says that it is not to begin now. */
 static void fanout_fire(struct engine *engine, struct entry *entry, const struct fanout *fanout)
 {
@@ -398,10 +429,7 @@ static void fanout_fire(struct engine *engine, struct entry *entry, const struct
 
     switch (outcome_firing(engine, entry->timer, &due)) {
     case OUTCOME_FIRES:
-        if (fanout_follows(engine, entry->timer, fanout))
-            fanout_wait(engine, entry, fanout);
-        else if (!fanout_skip(engine, entry, fanout))
-            fanout_begin(engine, entry, due, fanout);
+        fanout_begin_or_wait(engine, entry, due, fanout);
         break;
     case OUTCOME_APART:
         fanout_begin_apart(engine, entry, due, fanout);
@@ -437,9 +465,17 @@ void fanout_due(struct engine *engine, struct entry *entry)
     else if (fanout_count(&fanout, FANOUT_UNMADE) > 0)
         fanout_begin(engine, entry, entry->timer->due, &fanout);
     else if (fanout_count(&fanout, FANOUT_OPEN) > 0)
-        fanout_wait(engine, entry, &fanout);
+        fanout_wait(engine, entry, &fanout, fanout_wait_until(engine, entry->timer, &fanout));
     else
         fanout_end(engine, entry, &fanout);
+}
+
+bool fanout_may_lack_note(const struct engine *engine, const struct timer *timer)
+{
+    struct fanout fanout;
+
+    return !timer_is_final(timer->state) && fanout_read(timer, &fanout) &&
+           fanout_lacks_note(engine, &fanout);
 }
 
 bool fanout_wants_look(const struct engine *engine, struct entry *entry)

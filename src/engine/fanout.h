@@ -7,7 +7,7 @@
  * that watermark and memory do not wait for it. A timer that recurs is SCHEDULED for its next
  * firing instead. Each durable end of a part changes the timer in a batch of its own (fanout_take).
  * A crash between the two loses only this note: the next engine asks the parts
- * (fanout_commands.c).
+ * (fanout_commands.c) when its second scan reads the timer's row, and before the next firing.
  */
 #ifndef TICKWHEEL_ENGINE_FANOUT_H
 #define TICKWHEEL_ENGINE_FANOUT_H
@@ -31,6 +31,9 @@ void fanout_due(struct engine *engine, struct entry *entry);
 /* True if the parts of this timer must be asked how they stand, because an engine before this one
  * may have lost a note. Once it returned true it returns false until the timer waited again. */
 bool fanout_wants_look(const struct engine *engine, struct entry *entry);
+
+/* True if the timer has open parts, and the note of one may be lost. */
+bool fanout_may_lack_note(const struct engine *engine, const struct timer *timer);
 
 /* Applies a note to a timer that is not LOADING, WRITING, QUEUED or INFLIGHT, and not final. Has no
  * effect if the timer does not have this part, or knows the note. */

@@ -324,17 +324,38 @@ bool fanout_commands_visit(struct engine *engine, struct entry *entry, struct co
     return false;
 }
 
+void fanout_commands_read(struct engine *engine, const struct timer *timer)
+{
+    if (fanout_may_lack_note(engine, timer))
+        fanout_command_look(engine, timer);
+}
+
 /* True if a note with this answer has not reached its timer. */
 static bool fanout_command_is_lost(enum error_code error)
 {
     return error && error != ERROR_NOT_FOUND && error != ERROR_GONE && error != ERROR_KEY_IN_USE;
 }
 
+/* True if the note of a part's end can go on waiting for its timer after a failed write. The
+ * note of a redriven part cannot: that write may be its own, and would be repeated without a
+ * pause. */
+static bool fanout_command_can_wait(const struct engine *engine, const struct fanout_command *note)
+{
+    const struct entry *entry = entries_find(engine->entries, note->parent.serial);
+
+    return note->note.state != FANOUT_OPEN && entry && entry->phase == ENTRY_WRITING;
+}
+
 void fanout_commands_done(struct engine *engine, struct command *command)
 {
     struct fanout_command *done = fanout_command_of(command);
+    const bool is_lost = done->kind == FANOUT_NOTES && fanout_command_is_lost(command->error);
 
-    if (done->kind == FANOUT_NOTES && fanout_command_is_lost(command->error))
+    if (is_lost && fanout_command_can_wait(engine, done)) {
+        commands_continue(engine, command, LOOKUP_CANDIDATE);
+        return;
+    }
+    if (is_lost)
         engine->notes_lost++;
     else if (done->kind == FANOUT_LOOKS)
         fanout_command_looked(engine, done);
