@@ -121,6 +121,28 @@ static void dispatch_add(struct engine *engine, struct entry *entry)
     entry->found_due = engine->now;
 }
 
+void dispatch_settled(struct engine *engine, struct entry *entry)
+{
+    struct dispatch_queue *queue =
+        order_comes_back(engine, entry) ? NULL : order_came_back(engine, entry);
+
+    if (queue)
+        dispatch_queue_update(engine, queue);
+}
+
+/* True if the timer of a queue is no longer due, after a step back of the clock. */
+static bool dispatch_is_early(const struct engine *engine, const struct timer *timer)
+{
+    return !position_is_due(engine, timer) && !position_is_spilled(engine, timer);
+}
+
+/* Puts an early timer where it waits until it is due. */
+static void dispatch_reschedule(struct engine *engine, struct entry *entry)
+{
+    spill_reschedule(engine, entry);
+    dispatch_settled(engine, entry);
+}
+
 void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall due)
 {
     struct timer *timer = entry->timer;
@@ -131,9 +153,10 @@ void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall du
     timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
     timer->due = due;
     entries_show(engine->entries, entry);
-    if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
-        /* the clock stepped back, so the timer is not due any more */
-        spill_reschedule(engine, entry);
+    if (dispatch_is_early(engine, timer)) {
+        entry->found_due = (struct wall){0}; /* it has no pause */
+        dispatch_keep_place(engine, entry);
+        dispatch_reschedule(engine, entry);
         return;
     }
 
@@ -195,15 +218,6 @@ void dispatch_due(struct engine *engine, struct entry *entry)
         engine->stats.due += entry->timer->attempts == 0;
         dispatch_add(engine, entry);
     }
-}
-
-void dispatch_settled(struct engine *engine, struct entry *entry)
-{
-    struct dispatch_queue *queue =
-        order_comes_back(engine, entry) ? NULL : order_came_back(engine, entry);
-
-    if (queue)
-        dispatch_queue_update(engine, queue);
 }
 
 /* Handles a timer that the wheel says is due. */
@@ -667,19 +681,22 @@ static void dispatch_take_early(struct engine *engine, struct dispatch_queue *qu
                                 struct list *early)
 {
     LIST_FOR_EACH (&queue->timers, link) {
-        const struct timer *timer = entry_of(link)->timer;
-
-        if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
+        if (dispatch_is_early(engine, entry_of(link)->timer)) {
+            if (queue->is_strict)
+                order_went_away(queue, entry_of(link));
             dispatch_count_out(engine, queue, entry_of(link));
             list_push(early, link);
         }
     }
 }
 
-void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
+void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel, struct list *away)
 {
     struct list early;
     list_init(&early);
+    /* an item that is on disk, at the time at which it failed, may come before others */
+    if (engine->now.ms < watermark_placed(engine).ms)
+        engine->dispatch->order_is_known = false;
     size_t cursor = 0;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         if (wheel == DISPATCH_WHEEL_NEW)
@@ -700,7 +717,14 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         if (queue)
             dispatch_queue_update(engine, queue);
         entries_show(engine->entries, entry);
-        spill_reschedule(engine, entry);
+        dispatch_reschedule(engine, entry);
+    }
+    LIST_FOR_EACH (away, link) {
+        list_remove(link);
+        if (dispatch_is_early(engine, entry_of(link)->timer))
+            dispatch_reschedule(engine, entry_of(link));
+        else
+            dispatch_due(engine, entry_of(link));
     }
     dispatch_set_alarms(engine);
 }

@@ -86,9 +86,10 @@ void dispatch_limits_changed(struct engine *engine);
  * O(queues). */
 void leases_wake_all(struct engine *engine);
 
-/* DISPATCH_WHEEL_NEW: the wheel was replaced, so all alarms must be set again. */
+/* DISPATCH_WHEEL_NEW: the wheel was replaced, so all alarms must be set again. `away` has the
+ * SCHEDULED entries that come back to their place in strict order, and are not in the new wheel. */
 enum dispatch_wheel { DISPATCH_WHEEL_KEPT, DISPATCH_WHEEL_NEW };
-void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel);
+void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel, struct list *away);
 
 /* ---- queues, for reload.h ---- */
 

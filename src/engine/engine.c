@@ -103,14 +103,22 @@ void engine_destroy(struct engine *engine)
 static void engine_clock_went_back(struct engine *engine)
 {
     enum dispatch_wheel wheel = DISPATCH_WHEEL_KEPT;
+    struct list away; /* entries that come back to their place */
+
+    list_init(&away);
     if (window_clock_went_back(engine)) {
         wheel = DISPATCH_WHEEL_NEW;
         size_t cursor = 0;
-        for (struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
-            if (entry->phase == ENTRY_SCHEDULED)
+        for (struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
+            if (entry->phase != ENTRY_SCHEDULED)
+                continue;
+            if (entry->flags & ENTRY_KEEPS_PLACE) /* its queue has an alarm of the old wheel */
+                list_push(&away, &entry->link);
+            else
                 spill_reschedule(engine, entry);
+        }
     }
-    dispatch_clock_went_back(engine, wheel);
+    dispatch_clock_went_back(engine, wheel, &away);
     reload_clock_went_back(engine);
     dead_clock_went_back(engine);
     second_scan_clock_went_back(engine);

@@ -199,8 +199,9 @@ static void order_model_answer(struct order_model *model, struct order_item *ite
     item->delivery = NULL;
     item->is_over = result == DELIVERY_DONE;
     model->over += item->is_over;
-    item->paused_until =
-        result == DELIVERY_FAILED ? wall_add(model->now, pause_ms) : (struct wall){0};
+    item->paused_until = result == DELIVERY_FAILED && item->due.ms <= model->now.ms
+                             ? wall_add(model->now, pause_ms)
+                             : (struct wall){0};
     turn_delivered(model->engine, model->now, delivery);
     /* another worker asks before the outcome is durable */
     if (random_below(&model->random, 4) == 0)
@@ -256,7 +257,24 @@ static void order_model_change_some(struct order_model *model, enum command_kind
     }
 }
 
-/* Outcomes are durable before the crash; otherwise their items come again. */
+/* Lets the clock step back. A pause that was over stays so. An item that is not due any more has no
+ * pause when it is due again. */
+static void order_model_step_back(struct order_model *model, uint64_t ms)
+{
+    const struct wall was = model->now;
+
+    model->now.ms -= ms;
+    for (size_t i = 0; i < model->count; i++) {
+        struct order_item *item = &model->items[i];
+
+        if (item->due.ms > model->now.ms || item->paused_until.ms <= was.ms)
+            item->paused_until = (struct wall){0};
+    }
+    order_model_settle(model);
+}
+
+/* Outcomes are durable before the crash; otherwise their items come again. The next engine's clock
+ * may be behind. */
 static void order_model_crash(struct order_model *model)
 {
     model->fails_commits = false;
@@ -267,6 +285,8 @@ static void order_model_crash(struct order_model *model)
         model->items[i].paused_until = (struct wall){0};
     }
     engine_destroy(model->engine);
+    if (random_below(&model->random, 3) == 0)
+        model->now.ms -= random_below(&model->random, 600000);
     order_model_open(model);
 }
 
@@ -304,6 +324,13 @@ static void order_model_step(struct order_model *model)
             order_model_crash(model);
         break;
     case 11:
+        if (random_below(&model->random, 10) == 0)
+            order_model_step_back(model, random_below(&model->random, 2)
+                                             ? random_below(&model->random, 2000)
+                                             : random_below(&model->random, 600000));
+        else
+            order_model_answer_some(model);
+        break;
     case 12:
         order_model_answer_some(model);
         break;
@@ -328,8 +355,8 @@ static void order_model_drain(struct order_model *model)
         } else {
             for (struct order_item *pulled; (pulled = order_model_leased(model));)
                 order_model_answer(model, pulled, DELIVERY_DONE, 0);
-            order_model_advance(model, idle++ ? 100 : 0);
-            assert_true(idle < 1000);
+            order_model_advance(model, idle++ ? 10000 : 0);
+            assert_true(idle < 1000); /* the clock may have stepped back by hours */
         }
     }
 }
@@ -379,11 +406,141 @@ static void test_large_backlog(void **state)
     order_model_deinit(&model);
 }
 
+/* Lets the only item that is first fail, with a pause. */
+static struct order_item *order_model_fail_first(struct order_model *model, uint64_t pause_ms)
+{
+    struct order_item *item = order_model_pull(model);
+
+    assert_non_null(item);
+    order_model_answer(model, item, DELIVERY_FAILED, pause_ms);
+    return item;
+}
+
+#define MINUTE_MS UINT64_C(60000)
+
+/* An item that failed keeps its place and its pause when the clock steps back to before the
+ * failure, whether or not the row of the failure is near. */
+/* proves: strict-retry, clock-step */
+static void test_a_step_back_keeps_a_failed_item(void **state)
+{
+    static const uint64_t backs_ms[] = {1, MINUTE_MS, 5 * MINUTE_MS, 59 * MINUTE_MS};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(backs_ms) / sizeof(backs_ms[0]); i++) {
+        struct order_model model;
+
+        order_model_init(&model, 1 << 20, 1);
+        order_model_create(&model, 3, 1000, 0);
+        order_model_advance(&model, 60 * MINUTE_MS);
+        const struct order_item *failed = order_model_fail_first(&model, 30 * MINUTE_MS);
+        order_model_settle(&model);
+        order_model_step_back(&model, backs_ms[i]);
+        assert_null(order_model_pull(&model));
+        order_model_advance(&model, 30 * MINUTE_MS + backs_ms[i] - 1);
+        assert_null(order_model_pull(&model));
+        order_model_advance(&model, 1);
+        assert_ptr_equal(order_model_pull(&model), failed);
+        order_model_drain(&model);
+        order_model_deinit(&model);
+    }
+}
+
+/* The same for an item without a pause, also while the failure is being written. */
+/* proves: strict-retry, clock-step */
+static void test_a_step_back_makes_no_pause(void **state)
+{
+    static const uint64_t backs_ms[] = {1, MINUTE_MS, 5 * MINUTE_MS, 59 * MINUTE_MS};
+    (void)state;
+
+    for (size_t i = 0; i < 2 * sizeof(backs_ms) / sizeof(backs_ms[0]); i++) {
+        const bool is_writing = i & 1;
+        struct order_model model;
+
+        order_model_init(&model, 1 << 20, 1);
+        order_model_create(&model, 3, 1000, 0);
+        order_model_advance(&model, 60 * MINUTE_MS);
+        model.fails_commits = is_writing;
+        const struct order_item *failed = order_model_fail_first(&model, 0);
+        order_model_step_back(&model, backs_ms[i / 2]);
+        model.fails_commits = false;
+        if (is_writing)
+            order_model_advance(&model, model.options.storage_retry_ms);
+        assert_ptr_equal(order_model_pull(&model), failed);
+        order_model_drain(&model);
+        order_model_deinit(&model);
+    }
+}
+
+/* A failed item comes first although the next engine's clock is behind, and the row of the failure
+ * is far ahead. */
+/* proves: strict-order, strict-retry, clock-step */
+static void test_a_start_with_a_clock_behind(void **state)
+{
+    static const uint64_t backs_ms[] = {1, MINUTE_MS, 5 * MINUTE_MS, 59 * MINUTE_MS};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(backs_ms) / sizeof(backs_ms[0]); i++) {
+        struct order_model model;
+
+        order_model_init(&model, 1 << 20, 1);
+        order_model_create(&model, 3, 1000, 0);
+        order_model_advance(&model, 60 * MINUTE_MS);
+        order_model_fail_first(&model, 30 * MINUTE_MS);
+        engine_destroy(model.engine);
+        model.items[0].paused_until = (struct wall){0};
+        model.now.ms -= backs_ms[i];
+        order_model_open(&model);
+        assert_ptr_equal(order_model_pull(&model), &model.items[0]);
+        order_model_drain(&model);
+        order_model_deinit(&model);
+    }
+}
+
+/* A timer whose firing began apart keeps its place until its next one is reached. If the clock
+ * steps back so far that the timer leaves memory, the queue is open without it. */
+/* proves: strict-order, clock-step */
+static void test_a_step_back_leaves_no_queue_closed(void **state)
+{
+    struct order_model model;
+    struct command_created created;
+    struct timer *timer = timer_alloc(&(struct timer_texts){
+        .target = BYTES("queue:a"),
+        .order = BYTES("strict"),
+        .schedule = BYTES("{\"every\":\"10s\",\"from\":\"2027-01-15T07:59:01.000Z\","
+                          "\"until\":\"2027-01-15T08:00:21.000Z\","
+                          "\"late\":{\"missed\":\"each\"},\"overlap\":\"allow\","
+                          "\"backfill\":{\"of\":\"06gvoga8sk0000000400000000\","
+                          "\"from\":\"2027-01-15T08:00:00.000Z\","
+                          "\"to\":\"2027-01-15T08:00:22.000Z\","
+                          "\"rate\":\"1/s\",\"count\":3,\"done\":0}}")});
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    (void)state;
+    timer->due = wall_add(START, 1000);
+    order_model_init(&model, 1 << 20, 1);
+    turn_submit(model.engine, model.now, &command);
+    order_model_wait(&model, &command);
+    order_model_advance(&model, 60 * MINUTE_MS);
+    assert_null(turn_pull(model.engine, model.now, BYTES("a"), 5)); /* the firing begins */
+    order_model_carry_out(&model);
+    model.now.ms -= 5 * MINUTE_MS;
+    order_model_settle(&model);
+    struct delivery *delivery = turn_pull(model.engine, model.now, BYTES("a"), 5);
+    assert_non_null(delivery);
+    free(delivery);
+    order_model_deinit(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_run),
         cmocka_unit_test(test_large_backlog),
+        cmocka_unit_test(test_a_step_back_keeps_a_failed_item),
+        cmocka_unit_test(test_a_step_back_makes_no_pause),
+        cmocka_unit_test(test_a_start_with_a_clock_behind),
+        cmocka_unit_test(test_a_step_back_leaves_no_queue_closed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

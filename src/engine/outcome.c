@@ -324,6 +324,8 @@ struct wall outcome_put_off(const struct engine *engine, const struct timer *tim
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer)
 {
     assert(timer->state == TIMER_RETRYING);
+    if (timer_order(timer) == TIMER_ORDER_STRICT) /* it waits at its place */
+        return outcome_put_off(engine, timer, 1);
     return outcome_put_off(engine, timer,
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
@@ -500,7 +502,7 @@ static void outcome_retry(struct engine *engine, struct entry *entry,
     entry->outcome = FEED_RETRIED;
     entry->timer->state = TIMER_RETRYING;
     entry->timer->at = at;
-    entry->found_due = at;
+    entry->found_due = at.ms > engine->now.ms ? at : (struct wall){0};
     /* A pause that a worker asks for is no failure. */
     if (outcome->pause == DELIVERY_PAUSE_EXACT)
         entry->timer->failing = wall_add(entry->timer->failing, outcome->retry_after_ms);

@@ -51,31 +51,40 @@ uint64_t position_spill_ms_max(const struct engine *engine)
     return 3 * position_spill_ms(engine);
 }
 
+/* True if the timer failed in strict order. It waits at its place in its queue, and its position is
+ * only the time of that failure. */
+static bool position_keeps_place(const struct timer *timer)
+{
+    return timer->state == TIMER_RETRYING && timer->attempts > 0 &&
+           timer_order(timer) == TIMER_ORDER_STRICT;
+}
+
 struct wall position_placed_at(const struct engine *engine, const struct timer *timer)
 {
     assert(timer->id.partition == engine->options.partition);
     if (timer->at.ms <= timer->due.ms || timer->state == TIMER_PAUSED || timer_awaits(timer))
         return (struct wall){0};
 
-    uint64_t reach_ms = timer->state == TIMER_RETRYING ? position_pause_ms_max(timer)
-                                                       : position_spill_ms_max(engine);
+    uint64_t reach_ms = position_keeps_place(timer)      ? 1
+                        : timer->state == TIMER_RETRYING ? position_pause_ms_max(timer)
+                                                         : position_spill_ms_max(engine);
     return (struct wall){wall_since((struct wall){reach_ms}, timer->at)};
 }
 
 bool position_is_spilled(const struct engine *engine, const struct timer *timer)
 {
     assert(timer->id.partition == engine->options.partition);
-    return timer->state == TIMER_SCHEDULED && timer->at.ms > engine->now.ms &&
-           timer->due.ms <= engine->now.ms;
+    return (timer->state == TIMER_SCHEDULED || position_keeps_place(timer)) &&
+           timer->at.ms > engine->now.ms && timer->due.ms <= engine->now.ms;
 }
 
 bool position_is_early(const struct engine *engine, const struct timer *timer)
 {
     assert(timer->id.partition == engine->options.partition);
-    if (timer->state == TIMER_RETRYING)
+    if (timer->state == TIMER_RETRYING && !position_keeps_place(timer))
         return position_placed_at(engine, timer).ms > engine->now.ms;
-    return timer->state == TIMER_SCHEDULED && timer->at.ms > timer->due.ms &&
-           timer->due.ms > engine->now.ms;
+    return (timer->state == TIMER_SCHEDULED || position_keeps_place(timer)) &&
+           timer->at.ms > timer->due.ms && timer->due.ms > engine->now.ms;
 }
 
 bool position_is_due(const struct engine *engine, const struct timer *timer)

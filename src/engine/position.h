@@ -38,12 +38,13 @@ uint64_t position_spill_ms_max(const struct engine *engine);
  * position is the due time, or was set by a client's pause. */
 struct wall position_placed_at(const struct engine *engine, const struct timer *timer);
 
-/* True if the timer was spilled: it is due, and its position is in the future. */
+/* True if the timer was spilled: it is due, and its position is in the future. An item that failed
+ * in strict order is one, too, until the time after the failure is reached. */
 bool position_is_spilled(const struct engine *engine, const struct timer *timer);
 
-/* True if the clock stepped back since the timer's row was put ahead. Then a spilled timer is not
- * due yet, or a retry waits longer than any back-off. A read ahead would find the row there too
- * late. */
+/* True if the clock stepped back since the timer's row was put ahead. Then a spilled timer, or one
+ * that failed in strict order, is not due yet, or a retry waits longer than any back-off. A read
+ * ahead would find the row there too late. */
 bool position_is_early(const struct engine *engine, const struct timer *timer);
 
 /* True if neither its position nor its due time is in the future. */

@@ -63,11 +63,14 @@ void reload_settle(struct engine *engine, struct entry *entry)
     struct timer *timer = entry->timer;
     bool is_counted = entry->flags & ENTRY_IS_COUNTED;
     bool is_near = window_is_near(engine, timer);
+    /* the clock stepped back while the timer was written; its memory is not free yet */
+    bool is_in_place = entry->flags & ENTRY_KEEPS_PLACE && position_is_spilled(engine, timer);
 
     assert(entry->row_at.ms > 0 || timer_is_final(timer->state));
     assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
     assert(!entry->successor);
-    if (timer_is_final(timer->state) || (!is_near && !window_overtakes(engine, entry))) {
+    if (timer_is_final(timer->state) ||
+        (!is_near && !is_in_place && !window_overtakes(engine, entry))) {
         reload_evict(engine, entry);
     } else if (position_is_early(engine, timer)) {
         spill_reposition(engine, entry);

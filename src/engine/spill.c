@@ -101,8 +101,8 @@ void spill_again(struct engine *engine, struct spill_backlog *backlog, struct en
 {
     assert(position_is_spilled(engine, entry->timer));
     assert(entry->phase == ENTRY_LOADING);
-    assert(entry->timer->state == TIMER_SCHEDULED);
     entry->timer->at = spill_place(engine, backlog);
+    entry->timer->state = TIMER_SCHEDULED; /* an item that failed waits for room now */
     watermark_write_own(engine, entry);
 }
 
