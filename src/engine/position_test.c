@@ -56,6 +56,58 @@ static void all_come(struct engine_fixture *fixture, uint64_t after_ms)
     fixture_deinit(fixture);
 }
 
+/* A timer that waits for room on disk has fewer attempts than it had made, by a patch that is durable only
+ * when its position is near: it ends there. */
+static void test_too_few_attempts_for_what_waits_for_room(void **state)
+{
+    struct timer *timer = fixture_timer("http://a.example/", 0);
+    struct storage_write write = {.timer = timer};
+    struct storage_batch batch = {.writes = &write, .write_count = 1}, *batches[] = {&batch};
+    struct command patch = {.kind = COMMAND_PATCH,
+                            .patch = timer,
+                            .patch_fields = PATCH_RETRY}; /* the engine frees it */
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.window_ms = 10000;
+    fixture_open(&fixture);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 60000, &patch.id), ERROR_NONE);
+    timer->id = patch.id;
+    timer->created = START;
+    timer->at = write.was_at = wall_add(START, 60000); /* after its due time */
+    timer->attempts = 5;
+    batch.meta = meta_of(&fixture);
+    assert_int_equal(storage_write(fixture.storage, batches, 1, NULL), ERROR_NONE);
+    timer->retry.attempts_max = 3;
+    turn_submit(fixture.engine, fixture.now, &patch);
+    struct storage_batch *out;
+    while (!(out = engine_take_batch(fixture.engine))) {
+        struct engine_read *read = engine_take_read(fixture.engine);
+
+        assert_non_null(read);
+        engine_read_perform(read, fixture.storage);
+        turn_read_done(fixture.engine, fixture.now, read);
+    }
+    fixture.now = wall_add(START, 55000);
+    turn_advance(fixture.engine, fixture.now);
+    for (struct engine_read *read; (read = engine_take_read(fixture.engine));) {
+        engine_read_perform(read, fixture.storage);
+        turn_read_done(fixture.engine, fixture.now, read);
+    }
+    fixture_commit(&fixture, out);
+    fixture_carry_out(&fixture);
+    assert_int_equal(patch.error, ERROR_NONE);
+    fixture_advance_to(&fixture, 61000);
+    struct command get = {.kind = COMMAND_GET, .id = patch.id};
+    fixture_command(&fixture, &get);
+    assert_int_equal(get.error, ERROR_GONE);
+    assert_int_equal(get.timer->state, TIMER_DEAD);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_deinit(&fixture);
+}
+
 static void test_retries_come_after_a_restart(void **state)
 {
     (void)state;
@@ -245,6 +297,7 @@ static void test_final_records_are_trimmed_after_a_restart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_too_few_attempts_for_what_waits_for_room),
         cmocka_unit_test(test_retries_come_after_a_restart),
         cmocka_unit_test(test_retries_come_after_a_step_back),
         cmocka_unit_test(test_retries_come_after_another_crash),

@@ -77,8 +77,10 @@ void reload_settle(struct engine *engine, struct entry *entry)
     } else if (is_near && !is_counted && window_room_bytes(engine) == 0) {
         /* the read ahead has passed its row while that was being written */
         window_park(engine, entry);
-    } else if (position_is_spilled(engine, timer) && !fanout_is_parent(timer)) {
-        /* time has passed too, so its position has come near */
+    } else if (position_is_spilled(engine, timer) && !fanout_is_parent(timer) &&
+               timer->attempts < timer->retry.attempts_max) {
+        /* time has passed too, so its position has come near. One that a patch has left without
+         * attempts ends when that is reached: this write must be over first */
         entries_count(engine->entries, entry);
         dispatch_due(engine, entry);
     } else {
