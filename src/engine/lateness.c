@@ -49,10 +49,12 @@ static struct wall lateness_before_place(const struct engine *engine, const stru
     /* the timer was spilled, so its position only limits the time */
     if (!is_retry && entry->loaded.ms > at.ms)
         return at;
-    if (timer->at.ms > at.ms && timer->at.ms <= engine->now.ms) {
+    /* one that was spilled may be found before its position */
+    const struct wall place = wall_min(timer->at, entry->found_due);
+    if (place.ms > at.ms && place.ms <= engine->now.ms) {
         lateness_add(lateness, is_retry ? LATENESS_RETRIES : LATENESS_SET_LATE,
-                     wall_since(at, timer->at));
-        at = timer->at;
+                     wall_since(at, place));
+        at = place;
     }
     return at;
 }
