@@ -72,9 +72,9 @@ struct outbox_reader {
     struct instant renewed, vacuumed;
     uint64_t vacuum_rest_ms; /* time until the next VACUUM, after `vacuumed` */
     uint64_t deleted;        /* rows since the last VACUUM */
-    bool is_long;           /* the last VACUUM left the table as long as it was */
-    PGresult *next;         /* rows that were read and not taken; NULL if none were read */
-    struct instant next_at; /* time of that answer */
+    bool is_long;            /* the last VACUUM left the table as long as it was */
+    PGresult *next;          /* rows that were read and not taken; NULL if none were read */
+    struct instant next_at;  /* time of that answer */
     struct buffer ids, refused, problems;
     struct error error;
 };
