@@ -38,6 +38,7 @@ struct commit {
     bool is_urgent;                 /* something waits for the next batch, so it is due at once */
     struct wall ends_at;            /* time at which a batch is due although nothing waits for it */
     size_t spilling;                /* number of spilled timers whose write is not durable */
+    size_t making_bytes;            /* memory of the entries with ENTRY_IS_MADE */
 };
 
 struct commit *commit_create(void)
@@ -159,8 +160,12 @@ void commit_add_own(struct engine *engine, struct entry *entry)
         return;
     }
     commit_add(engine, (struct write_note){.purpose = WRITE_OWN, .entry = entry});
-    for (struct entry *made = entry->report; made; made = made->report)
+    for (struct entry *made = entry->report; made; made = made->report) {
         commit_add(engine, (struct write_note){.purpose = WRITE_REPORT, .entry = made});
+        if (!(made->flags & ENTRY_IS_MADE))
+            engine->commit->making_bytes += entry_footprint(made);
+        made->flags |= ENTRY_IS_MADE;
+    }
 }
 
 void commit_add_spilled(struct engine *engine, struct entry *entry)
@@ -273,7 +278,9 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
     assert(engine->commit->spilling > 0 || !(entry->flags & ENTRY_IS_SPILLING));
     assert(entry->phase == ENTRY_WRITING);
     engine->commit->spilling -= (entry->flags & ENTRY_IS_SPILLING) != 0;
-    entry->flags &= ~(uint32_t)ENTRY_IS_SPILLING;
+    if (entry->flags & ENTRY_IS_MADE)
+        engine->commit->making_bytes -= entry_footprint(entry);
+    entry->flags &= ~(uint32_t)(ENTRY_IS_SPILLING | ENTRY_IS_MADE);
     commit_tell_recorded(engine, entry, ERROR_NONE);
     if (timer_is_final(timer->state) && !(entry->flags & ENTRY_IS_FORGOTTEN) &&
         !name_is_claim(timer))
@@ -495,18 +502,25 @@ size_t commit_spilling(const struct engine *engine)
     return engine->commit->spilling;
 }
 
+size_t commit_making_bytes(const struct engine *engine)
+{
+    return engine->commit->making_bytes;
+}
+
 void commit_check(const struct engine *engine)
 {
     const struct commit *commit = engine->commit;
-    size_t spilling = 0, cursor = 0;
+    size_t spilling = 0, making_bytes = 0, cursor = 0;
 
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
         spilling += (entry->flags & ENTRY_IS_SPILLING) != 0;
+        if (entry->flags & ENTRY_IS_MADE)
+            making_bytes += entry_footprint(entry);
         CHECK(!entry->report ||
               (entry->report->phase == ENTRY_WRITING && !entry->report->row_at.ms));
         CHECK(!(entry->flags & ENTRY_IS_SPILLING) || entry->phase == ENTRY_WRITING);
     }
-    CHECK(spilling == commit->spilling);
+    CHECK(spilling == commit->spilling && making_bytes == commit->making_bytes);
     CHECK(commit->write_count <= commit->write_capacity);
     CHECK(commit->batches_out <= BATCHES_OUT_MAX);
     for (size_t i = 0; i < commit->write_count; i++)

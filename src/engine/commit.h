@@ -120,6 +120,8 @@ bool commit_is_idle(const struct engine *engine); /* no batch is at the storage 
 bool commit_is_certain(const struct engine *engine);
 size_t commit_unwritten(const struct engine *engine); /* writes that are not durable */
 size_t commit_spilling(const struct engine *engine);  /* how many of those are spilled timers */
+/* memory of timers that the engine itself made, until they are durable */
+size_t commit_making_bytes(const struct engine *engine);
 
 void commit_check(const struct engine *engine);
 

@@ -1,6 +1,7 @@
 /* Timers with several targets: their parts are made, and their ends are counted. */
 #include "engine/fanout.h"
 
+#include "engine/commit.h"
 #include "engine/engine_core.h"
 #include "engine/history.h"
 #include "engine/outcome.h"
@@ -247,7 +248,15 @@ static bool fanout_next(const struct engine *engine, const struct timer *timer, 
     return outcome_next_due(engine, &begun, engine->now, ret_next);
 }
 
-/* Makes the parts of the firing `due`, and plans the next firing if there is one. */
+/* True if parts and other timers that the engine has made fill their share of the memory until they
+ * are durable. Otherwise a timer makes all its parts, whatever they take. */
+static bool fanout_lacks_room(const struct engine *engine)
+{
+    return commit_making_bytes(engine) > engine->options.near_bytes_max / 8;
+}
+
+/* Makes the parts of the firing `due`, and plans the next firing if there is one. Without room the
+ * timer's row is read again a little later. */
 static void fanout_begin(struct engine *engine, struct entry *entry, struct wall due,
                          const struct fanout *before)
 {
@@ -257,6 +266,10 @@ static void fanout_begin(struct engine *engine, struct entry *entry, struct wall
     struct outcome_next next = {.due = WALL_NEVER};
     char room[FANOUT_TEXT_SIZE_MAX], runs[2][RUNS_BYTES_MAX];
 
+    if (fanout_lacks_room(engine)) {
+        window_park_without_memory(engine, entry);
+        return;
+    }
     if (!fanout_has_begun(timer, before))
         for (size_t i = 0; i < fanout.count; i++)
             fanout.parts[i] = (struct fanout_part){.target = before->parts[i].target};

@@ -661,6 +661,38 @@ static void test_parts_are_made_in_one_batch(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Timers that are due together make their parts as these become durable. */
+static void test_parts_of_many_timers_have_a_limit(void **state)
+{
+    enum { TIMERS = 200, NEAR_BYTES = 300000 };
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.near_bytes_max = NEAR_BYTES;
+    fixture_open(&fixture);
+    for (size_t i = 0; i < TIMERS; i++)
+        fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    /* of each timer three parts, and the report of its end */
+    for (uint64_t ms = 1000; fixture.delivered_count < 4 * TIMERS; ms += 50) {
+        assert_true(ms < HOUR_MS);
+        fixture.now = (struct wall){START.ms + ms};
+        turn_advance(fixture.engine, fixture.now);
+        struct storage_batch *batch = engine_take_batch(fixture.engine);
+        size_t made = 0;
+
+        for (size_t i = 0; batch && i < batch->write_count; i++)
+            made += batch->writes[i].was_at.ms == 0;
+        assert_true(made < 80); /* an eighth of the memory, and a timer's parts; not 600 */
+        if (batch)
+            fixture_commit(&fixture, batch);
+        fixture_carry_out(&fixture);
+        fixture_answer_all(&fixture, DELIVERY_DONE);
+    }
+    assert_int_equal(fixture.delivered_count, 4 * TIMERS);
+    fixture_deinit(&fixture);
+}
+
 /* proves: targets-repeat */
 static void test_a_firing_does_not_wait_for_the_one_before(void **state)
 {
@@ -920,6 +952,7 @@ int main(void)
         cmocka_unit_test(test_parts_are_counted_and_never_refused),
         cmocka_unit_test(test_a_part_stays_one_delivery),
         cmocka_unit_test(test_parts_are_made_in_one_batch),
+        cmocka_unit_test(test_parts_of_many_timers_have_a_limit),
         cmocka_unit_test(test_a_firing_does_not_wait_for_the_one_before),
         cmocka_unit_test(test_a_backfill_waits_for_its_parts),
         cmocka_unit_test(test_at_the_limit_firings_wait_for_parts),
