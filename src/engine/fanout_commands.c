@@ -234,8 +234,8 @@ static void fanout_command_changed(struct engine *engine, const struct fanout_co
     assert(client->pending_ > 0);
     if (change->command.error == ERROR_NONE)
         client->fanout_.changed++;
-    else if (!client->fanout_.error)
-        client->fanout_.error = change->command.error;
+    else if (!client->fanout_.error || client->fanout_.error == ERROR_NOT_FOUND)
+        client->fanout_.error = change->command.error; /* that one was deleted says the least */
     if (--client->pending_ == 0)
         commands_continue(engine, client, LOOKUP_CANDIDATE);
 }

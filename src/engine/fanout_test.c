@@ -209,6 +209,41 @@ static void test_a_failed_target_is_redriven_alone(void **state)
     }
 }
 
+/* Of two dead parts one was deleted, and the other cannot be written: that is the answer. */
+static void test_a_redrive_that_fails_tells_why(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = fanout_test_create(&fixture, FANOUT_TARGETS, "");
+    fixture_advance_to(&fixture, 1000);
+    fanout_test_answer(&fixture, "http://a.example/", DELIVERY_DONE);
+    fanout_test_answer(&fixture, "http://b.example/", DELIVERY_ENDED);
+    fanout_test_answer(&fixture, "http://c.example/", DELIVERY_ENDED);
+    fixture_advance_to(&fixture, 1001);
+    fanout_test_answer(&fixture, "http://dead/", DELIVERY_DONE);
+    const struct timer_id part = fanout_test_part(&fixture, &id, 2);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &part, 0, NULL), ERROR_NONE);
+    struct command redrive = {.kind = COMMAND_REDRIVE, .id = id};
+    turn_submit(fixture.engine, fixture.now, &redrive);
+    while (!engine_take_reply(fixture.engine)) {
+        struct engine_read *read = engine_take_read(fixture.engine);
+        if (read) {
+            engine_read_perform(read, fixture.storage);
+            turn_read_done(fixture.engine, fixture.now, read);
+            continue;
+        }
+        struct storage_batch *batch = engine_take_batch(fixture.engine);
+        batch->result = ERROR_IO;
+        turn_committed(fixture.engine, fixture.now, batch);
+    }
+    assert_int_equal(redrive.error, ERROR_IO);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    fixture_deinit(&fixture);
+}
+
 static struct timer_id fanout_test_create_named(struct engine_fixture *fixture, const char *targets)
 {
     struct timer *timer = fanout_test_timer(targets, "");
@@ -680,7 +715,6 @@ static void test_parts_of_many_timers_have_a_limit(void **state)
         turn_advance(fixture.engine, fixture.now);
         struct storage_batch *batch = engine_take_batch(fixture.engine);
         size_t made = 0;
-
         for (size_t i = 0; batch && i < batch->write_count; i++)
             made += batch->writes[i].was_at.ms == 0;
         assert_true(made < 80); /* an eighth of the memory, and a timer's parts; not 600 */
@@ -941,6 +975,7 @@ int main(void)
         cmocka_unit_test(test_each_target_gets_its_own_delivery),
         cmocka_unit_test(test_waiting_behind_a_step_back),
         cmocka_unit_test(test_a_failed_target_is_redriven_alone),
+        cmocka_unit_test(test_a_redrive_that_fails_tells_why),
         cmocka_unit_test(test_a_part_ends_before_its_timer_lives_again),
         cmocka_unit_test(test_a_cancel_shows_no_older_timer),
         cmocka_unit_test(test_a_cancel_ends_the_parts_that_wait),

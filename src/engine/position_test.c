@@ -56,8 +56,8 @@ static void all_come(struct engine_fixture *fixture, uint64_t after_ms)
     fixture_deinit(fixture);
 }
 
-/* A timer that waits for room on disk has fewer attempts than it had made, by a patch that is durable only
- * when its position is near: it ends there. */
+/* A timer that waits for room on disk has fewer attempts than it had made, by a patch that is
+ * durable only when its position is near: it ends there. */
 static void test_too_few_attempts_for_what_waits_for_room(void **state)
 {
     struct timer *timer = fixture_timer("http://a.example/", 0);
