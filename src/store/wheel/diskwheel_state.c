@@ -414,14 +414,14 @@ static enum error_code diskwheel_state_read_head(struct diskwheel_store *store, 
 
     if (text->size < STATE_HEAD + 4 || memcmp(text->data, STATE_MAGIC, 8) != 0)
         return diskwheel_state_damaged(store, ret_error);
-    if (get_le(text->data + 8, 4) != STATE_VERSION)
-        return error_set(ret_error, ERROR_INVALID,
-                         "%s/" FOLDER_STATE_NAME " has version %" PRIu64
-                         ", and this program reads %d",
-                         store->folder, get_le(text->data + 8, 4), STATE_VERSION);
     text->size -= 4;
     if (get_le(text->data + text->size, 4) != checksum_crc32c(0, text->data, text->size))
         return diskwheel_state_damaged(store, ret_error);
+    if (get_le(text->data + 8, 4) != STATE_VERSION)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s/" FOLDER_STATE_NAME " has version %" PRIu64
+                         ", and this program reads %d: start the newer version that wrote it",
+                         store->folder, get_le(text->data + 8, 4), STATE_VERSION);
     diskwheel_state_take(text, STATE_HEAD, &head);
     if (get_le(head.data + 12, 2) != store->partition_count)
         return error_set(ret_error, ERROR_INVALID,
