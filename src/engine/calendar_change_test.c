@@ -237,10 +237,20 @@ static void test_calendars_change(void **state)
     zones_destroy(zones);
 }
 
-/* What happens to the timer between the request of its page by the second scan and the answer. */
+/* A fixture with a calendar that has no days yet, and a second scan each minute. */
+static void prepare_without_days(struct engine_fixture *fixture, struct calendars_board *board)
+{
+    calendars_board_init(board);
+    show_days(board, "[]");
+    fixture_prepare(fixture);
+    fixture->options.calendars = board;
+    fixture->options.second_scan_ms = MINUTE_MS;
+}
+
+/* What happens to the timer after the second scan has asked for its page, and before it has it. */
 enum meanwhile {
     NOTHING_HAPPENS,
-    IT_IS_READ,    /* and is in memory when the page comes */
+    IT_IS_READ,    /* it is in memory when the page comes */
     IT_IS_LOADING, /* its row is being read when the page comes */
     IT_IS_WRITTEN, /* a patch of its target is durable after the page has come */
     MEANWHILE_COUNT,
@@ -333,12 +343,8 @@ static void test_what_is_in_memory_moves(void **state)
                  "{\"cron\":\"0 9 * * SUN\",\"timezone\":\"UTC\",\"dst\":\"shift\","
                  "\"except\":[\"calendar:de\"],\"on_holiday\":\"%s\"}",
                  moves[is_back]);
-        calendars_board_init(&board);
-        show_days(&board, "[]");
-        fixture_prepare(&fixture);
+        prepare_without_days(&fixture, &board);
         fixture.options.zones = (struct zone_source){.find = find_zone, .context = zones};
-        fixture.options.calendars = &board;
-        fixture.options.second_scan_ms = MINUTE_MS;
         fixture.options.window_ms = is_near ? 3 * DAY_HOURS * HOUR_MS : MINUTE_MS;
         fixture_open(&fixture);
         struct calendars *calendars = calendars_board_take(&board);
@@ -373,10 +379,7 @@ static void test_a_virtual_clock_moves_firings(void **state)
     struct timer_id id;
 
     (void)state;
-    calendars_board_init(&board);
-    show_days(&board, "[]");
-    fixture_prepare(&fixture);
-    fixture.options.calendars = &board;
+    prepare_without_days(&fixture, &board);
     fixture.options.second_scan_ms = UINT64_C(365000) * DAY_HOURS * HOUR_MS;
     fixture.options.window_ms = MINUTE_MS;
     fixture_open(&fixture);
@@ -396,6 +399,32 @@ static void test_a_virtual_clock_moves_firings(void **state)
         fixture_carry_out(&fixture);
         show_days(&board, "[\"2027-01-17\"]");
     }
+    fixture_deinit(&fixture);
+    calendars_board_deinit(&board);
+}
+
+/* Calendars that change all the time cost one walk over all rows a second. */
+static void test_walks_for_changes_have_a_pace(void **state)
+{
+    struct calendars_board board;
+    struct engine_fixture fixture;
+    int pages = 0;
+
+    (void)state;
+    prepare_without_days(&fixture, &board);
+    fixture.options.second_scan_ms = HOUR_MS;
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 1000);
+    for (int change = 0; change < 400; change++) { /* in four seconds */
+        show_days(&board, change & 1 ? "[\"2027-01-17\"]" : "[]");
+        fixture.now = wall_add(fixture.now, 10);
+        turn_advance(fixture.engine, fixture.now);
+        for (struct engine_read *read; (read = engine_take_read(fixture.engine));) {
+            pages += is_of_second_scan(read);
+            finish_read(&fixture, read);
+        }
+    }
+    assert_in_range(pages, 3, 5);
     fixture_deinit(&fixture);
     calendars_board_deinit(&board);
 }
@@ -516,12 +545,8 @@ static void test_what_is_being_written_moves(void **state)
         struct engine_fixture fixture;
         struct timer_id id;
 
-        calendars_board_init(&board);
-        show_days(&board, "[]");
-        fixture_prepare(&fixture);
+        prepare_without_days(&fixture, &board);
         fixture.options.zones = (struct zone_source){.find = find_zone, .context = zones};
-        fixture.options.calendars = &board;
-        fixture.options.second_scan_ms = MINUTE_MS;
         fixture.options.window_ms = MINUTE_MS;
         fixture.options.scan_rows_max = 1; /* a page has one row */
         fixture_open(&fixture);
@@ -550,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_calendars_change),
         cmocka_unit_test(test_what_is_in_memory_moves),
         cmocka_unit_test(test_a_virtual_clock_moves_firings),
+        cmocka_unit_test(test_walks_for_changes_have_a_pace),
         cmocka_unit_test(test_what_is_being_written_moves),
     };
 

@@ -112,7 +112,8 @@ static void engine_clock_went_back(struct engine *engine)
         for (struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
             if (entry->phase != ENTRY_SCHEDULED)
                 continue;
-            if (entry->flags & ENTRY_KEEPS_PLACE) /* its queue has an alarm of the old wheel */
+            if (entry->flags &
+                ENTRY_KEEPS_PLACE) /* handled when the alarms of queues are set anew */
                 list_push(&away, &entry->link);
             else
                 spill_reschedule(engine, entry);
@@ -345,7 +346,8 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
         struct entry *entry = entries_find(engine->entries, timer->id.serial);
         struct wall due;
 
-        if (entry && entry->phase != ENTRY_LOADING) { /* newer than its row */
+        if (entry &&
+            entry->phase != ENTRY_LOADING) { /* the timer in memory is newer than its row */
             timer_free(timer);
             engine_move(engine, entry);
             continue;
@@ -359,7 +361,7 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
         if (entry)
             outcome_moves(engine, entry, due);
         else
-            timer_free(timer); /* no memory: it is checked when it is due */
+            timer_free(timer); /* without memory its due time is looked at when it is due */
     }
     if (read->result == ERROR_NONE)
         page->count = 0; /* the timers have new owners; the read frees the array */

@@ -57,7 +57,7 @@ enum entry_flag {
      * `found_due` is the end of its pause */
     ENTRY_KEEPS_PLACE = 1 << 10,
     ENTRY_IS_SET_ASIDE = 1 << 11, /* WRITING: counted in `spilling` of its queue (order.h) */
-    ENTRY_IS_MADE = 1 << 12,      /* WRITING: counted in commit_making_bytes */
+    ENTRY_IS_MADE = 1 << 12,      /* WRITING: made by the engine; commit_making_bytes */
 };
 
 /* A timer in memory. */

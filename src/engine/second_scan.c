@@ -16,6 +16,7 @@ enum {
     SECOND_SCAN_PAUSE_MS = 20, /* pause between two pages */
     /* interval of walks over all rows while rows lack their zone, in milliseconds */
     SECOND_SCAN_FULL_MS = 600000,
+    SECOND_SCAN_CHANGE_MS = 1000, /* shortest one, however often calendars change */
 };
 
 struct second_scan {
@@ -117,14 +118,15 @@ static void second_scan_pause(struct engine *engine, uint64_t ms)
 }
 
 /* Returns the earliest time of the next page. A walk for other zones or calendars does not wait
- * until the next walk is due; a walk that has begun keeps its pauses. */
+ * until the next walk is due, but a tenant that changes calendars all the time gets one a second. A
+ * walk that has begun keeps its pauses. */
 static struct wall second_scan_next_at(const struct engine *engine)
 {
     const struct second_scan *scan = engine->second_scan;
 
-    return scan->was_full && !scan->is_walking && scan->generation != second_scan_generation(engine)
-               ? engine->now
-               : scan->not_before;
+    if (!scan->was_full || scan->is_walking || scan->generation == second_scan_generation(engine))
+        return scan->not_before;
+    return wall_min(scan->not_before, wall_add(scan->full_at, SECOND_SCAN_CHANGE_MS));
 }
 
 void second_scan_read(struct engine *engine)

@@ -146,7 +146,7 @@ static void judge_stages(struct world *world, const struct sim_partition *partit
         [LATENESS_RATE] = partition->options.target_rate,
         [LATENESS_WORKER] = world->plan.queue_permille,
         [LATENESS_PAUSED] = world->plan.pause_permille,
-        [LATENESS_FLOW] = world->plan.flow_permille, /* a patch may have taken its flow away */
+        [LATENESS_FLOW] = world->plan.flow_permille, /* perhaps one that a patch took away */
         [LATENESS_HANDOFF] = true,
         [LATENESS_DELIVERY] = true,
         [LATENESS_COMMIT] = true,
