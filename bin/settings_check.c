@@ -92,8 +92,11 @@ enum error_code settings_check(const struct config *config, struct error *ret_er
         code = settings_check_named_targets(config, &guard, ret_error);
     if (code)
         return code;
-    code = brokers_check_settings(config->broker_connections, config->cluster_brokers,
-                                  broker_backends, &cause);
+    const struct brokers_options brokers = {.connections = config->broker_connections,
+                                            .backends = broker_backends,
+                                            .cluster_brokers = config->cluster_brokers,
+                                            .cluster_log = config->cluster_log};
+    code = brokers_check_settings(&brokers, &cause);
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
     code = source_log_check(config, ret_error);

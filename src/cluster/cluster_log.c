@@ -3,12 +3,16 @@
 
 #include "cluster/kafka/topics_kafka.h"
 #include "cluster/postgres/tables_postgres.h"
-#include "log/postgres/log_postgres.h"
+#include "log/kafka/log_kafka_once.h"
+#include "log/postgres/log_postgres_once.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CLUSTER_LOG_NAME_SIZE = 80 };
+enum {
+    CLUSTER_LOG_NAME_SIZE = 80,
+    ONCE_SETTLE_MS = 5000, /* time limit for the brokers to accept the messages of a transaction */
+};
 
 struct cluster_log_client {
     struct cluster_log_options options;
@@ -201,8 +205,8 @@ void cluster_log_client_poll(struct cluster_log_client *client)
         log_kafka_client_poll(client->kafka);
 }
 
-void cluster_log_kafka(struct cluster_log_client *client, uint32_t partition,
-                       struct log_kafka_options *ret_options)
+static void cluster_log_kafka(struct cluster_log_client *client, uint32_t partition,
+                              struct log_kafka_options *ret_options)
 {
     const bool is_control = partition == CLUSTER_LOG_CONTROL;
 
@@ -227,4 +231,20 @@ enum error_code cluster_log_open(struct cluster_log_client *client, uint32_t par
     cluster_log_kafka(client, partition, &kafka);
     kafka.lost_ms = lost_ms;
     return log_kafka_open(&kafka, ret_log, ret_error);
+}
+
+enum error_code cluster_log_open_once(struct cluster_log_client *client, uint32_t partition,
+                                      struct log *log, uint64_t lease_ms,
+                                      struct log_once **ret_once, struct error *ret_error)
+{
+    struct log_kafka_options kafka;
+    char id[CLUSTER_LOG_NAME_SIZE + 12];
+    const struct log_kafka_once_options options = {
+        .log = &kafka, .id = id, .open_timeout_ms = lease_ms, .settle_timeout_ms = ONCE_SETTLE_MS};
+
+    if (client->postgres)
+        return log_postgres_once_open(log, ret_once, ret_error);
+    cluster_log_kafka(client, partition, &kafka);
+    snprintf(id, sizeof(id), "%s.%u", client->options.name, partition);
+    return log_kafka_once_open(&options, ret_once, ret_error);
 }

@@ -1,10 +1,11 @@
 /*
  * cluster_log.h - the logs of a cluster on the servers that its settings name: Kafka's brokers, or
- * a PostgreSQL database. Only exactly once into topics asks which of them it is.
+ * a PostgreSQL database.
  *
  *     cluster_log_check(&options, &report, &error);                 at the start
  *     cluster_log_client_open(&options, &client, &error);           one for a node
  *     cluster_log_open(client, partition, lost_ms, &log, &error);   one for each partition
+ *     cluster_log_open_once(client, partition, log, lease_ms, &once, &error);
  *
  * On Kafka the logs are the topics NAME.log and NAME.control (kafka/topics_kafka.h), on PostgreSQL
  * the table NAME_log (postgres/tables_postgres.h).
@@ -18,7 +19,8 @@
 #define TICKWHEEL_CLUSTER_CLUSTER_LOG_H
 
 #include "cluster/founding.h"
-#include "log/kafka/log_kafka.h"
+#include "log/log.h"
+#include "log/log_once.h"
 
 #include <stdatomic.h>
 
@@ -88,8 +90,11 @@ void cluster_log_client_poll(struct cluster_log_client *client);
 enum error_code cluster_log_open(struct cluster_log_client *client, uint32_t partition,
                                  uint64_t lost_ms, struct log **ret_log, struct error *ret_error);
 
-/* Sets how the log of a partition is reached on Kafka, for log_kafka_once.h. Not on PostgreSQL. */
-void cluster_log_kafka(struct cluster_log_client *client, uint32_t partition,
-                       struct log_kafka_options *ret_options);
+/* Opens transactions of a partition (log_once.h), whose log is `log`. After the claim that follows
+ * none of a former owner is committed: Kafka ends them in this call, within `lease_ms`; PostgreSQL
+ * has the claim at their place. */
+enum error_code cluster_log_open_once(struct cluster_log_client *client, uint32_t partition,
+                                      struct log *log, uint64_t lease_ms,
+                                      struct log_once **ret_once, struct error *ret_error);
 
 #endif

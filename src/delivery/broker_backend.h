@@ -24,6 +24,7 @@
 
 #include "delivery/broker_url.h"
 #include "engine/delivery.h"
+#include "log/log_once.h"
 #include "timer/target.h"
 
 #define BROKER_VERSION_SIZE 64
@@ -78,6 +79,10 @@ struct broker_backend {
     /* Sends the message. Returns false if there is no room for it now; then `wait` returns when
      * there may be. Errors of the connection are reported by the next `wait`. */
     bool (*publish)(void *client, uint64_t ticket, const struct broker_message *message);
+
+    /* Puts the message into a transaction of the cluster's log, whose servers are of this kind, as
+     * number `index`. NULL if the kind cannot carry a log. For any thread. */
+    void (*stage)(struct log_once *once, size_t index, const struct broker_message *message);
 
     /* Sends and receives until something has happened, `wake_fd` is readable, or `timeout_ms` have
      * passed; -1 disables the limit. Returns ERROR_IO if the connection is lost. */

@@ -1,7 +1,10 @@
 /* Parses the URL of a broker connection, with its user, password and parameters. */
 #include "delivery/broker_url.h"
 
+#include "base/check.h"
 #include "base/percent.h"
+
+#include <stdio.h>
 
 static struct bytes url_between(const char *begin, const char *end)
 {
@@ -112,6 +115,51 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
         ret_url->path = broker_url_keep(&to, url_between(path + 1, query));
     return query < end ? url_parse_parameters(ret_url, &to, url_between(query + 1, end), ret_error)
                        : ERROR_NONE;
+}
+
+/* Cuts the parameter `index` out of the text. */
+static void url_cut(char *text, size_t index)
+{
+    char *query = strchr(text, '?');
+    char *part = query + 1;
+
+    while (index-- > 0)
+        part = strchr(part, '&') + 1;
+    char *end = part + strcspn(part, "&");
+    if (*end)
+        memmove(part, end + 1, strlen(end + 1) + 1);
+    else
+        part[-1] = '\0';
+}
+
+bool broker_url_take(struct broker_url *url, const char *name, char ret_value[16])
+{
+    char text[BROKER_URL_SIZE_MAX + 1];
+    size_t index = 0;
+
+    while (index < url->parameter_count && strcmp(url->parameters[index].name, name) != 0)
+        index++;
+    if (index == url->parameter_count)
+        return false;
+    snprintf(ret_value, 16, "%s", url->parameters[index].value);
+    memcpy(text, url->text, sizeof(text));
+    url_cut(text, index);
+    CHECK(broker_url_parse(bytes_of(text), url, NULL) == ERROR_NONE);
+    return true;
+}
+
+bool broker_url_is_equal(const struct broker_url *one, const struct broker_url *other)
+{
+    bool is_equal =
+        strcmp(one->scheme, other->scheme) == 0 && strcmp(one->user, other->user) == 0 &&
+        strcmp(one->password, other->password) == 0 && strcmp(one->hosts, other->hosts) == 0 &&
+        strcmp(one->path, other->path) == 0 && one->has_path == other->has_path &&
+        one->parameter_count == other->parameter_count;
+
+    for (size_t i = 0; is_equal && i < one->parameter_count; i++)
+        is_equal = strcmp(one->parameters[i].name, other->parameters[i].name) == 0 &&
+                   strcmp(one->parameters[i].value, other->parameters[i].value) == 0;
+    return is_equal;
 }
 
 static bool url_parse_port(const char *text, uint16_t *ret_port)

@@ -39,6 +39,13 @@ struct broker_url {
 enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
                                  struct error *ret_error);
 
+/* Takes the first parameter of this name out of the URL and its text, and returns its value, cut to
+ * 15 bytes. False if there is none. */
+bool broker_url_take(struct broker_url *url, const char *name, char ret_value[16]);
+
+/* True if both lead to the same place, by the same user, with the same parameters. */
+bool broker_url_is_equal(const struct broker_url *one, const struct broker_url *other);
+
 /* Reads `hosts` as a single host, with an optional port. An IPv6 address is returned without
  * brackets. */
 enum error_code broker_url_host(const struct broker_url *url, uint16_t port_default,

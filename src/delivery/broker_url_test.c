@@ -120,12 +120,43 @@ static void test_broker_url_decode(void **state)
     buffer_deinit(&text);
 }
 
+static void test_a_parameter_is_taken(void **state)
+{
+    static const struct {
+        const char *text, *value, *rest;
+    } cases[] = {
+        {"a://h?x=1", "1", "a://h"},
+        {"a://h/p?x=1&y=2", "1", "a://h/p?y=2"},
+        {"a://h?y=2&x=1", "1", "a://h?y=2"},
+        {"a://h?y=2&x=1&z=3", "1", "a://h?y=2&z=3"},
+        {"a://h?%78=%31&", "1", "a://h?"},
+        {"a://h?xx=1", NULL, "a://h?xx=1"},
+        {"a://h", NULL, "a://h"},
+        {"a://h?x=1&x=2", "1", "a://h?x=2"},
+        {"a://h?x=12345678901234567", "123456789012345", "a://h"},
+    };
+    struct broker_url url, rest;
+    char value[16];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(broker_url_parse(bytes_of(cases[i].text), &url, NULL), ERROR_NONE);
+        assert_int_equal(broker_url_take(&url, "x", value), cases[i].value != NULL);
+        if (cases[i].value)
+            assert_string_equal(value, cases[i].value);
+        assert_string_equal(url.text, cases[i].rest);
+        assert_int_equal(broker_url_parse(bytes_of(cases[i].rest), &rest, NULL), ERROR_NONE);
+        assert_true(broker_url_is_equal(&url, &rest));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_connection),
         cmocka_unit_test(test_bad_connections),
         cmocka_unit_test(test_broker_url_decode),
+        cmocka_unit_test(test_a_parameter_is_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,34 +78,57 @@ static bool brokers_is_name(struct bytes name)
     return name.size > 0 && name.size <= BROKER_NAME_SIZE_MAX;
 }
 
-/* Checks exactly_once=true. With it, the log of the cluster sends the messages by clients of its
- * own. */
+/* Checks whether the cluster's log can carry the messages: it uses connections of its own. */
 static enum error_code brokers_check_once(const struct brokers *brokers,
-                                          struct brokers_member *member, struct error *ret_error)
+                                          const struct brokers_member *member,
+                                          struct error *ret_error)
 {
     const struct broker_url *url = &member->url;
-    const char *cluster = brokers->options.cluster_brokers;
+    const char *cluster = brokers->options.cluster_brokers, *uri = brokers->options.cluster_log;
+    const bool is_postgres = strcmp(member->backend->scheme, "postgres") == 0;
+    struct broker_url own;
 
-    for (size_t i = 0; i < url->parameter_count; i++)
-        if (strcmp(url->parameters[i].name, "exactly_once") == 0)
-            member->is_exactly_once = strcmp(url->parameters[i].value, "true") == 0;
-    if (!member->is_exactly_once)
-        return ERROR_NONE;
-    if (!cluster || !*cluster)
+    if (is_postgres ? !uri || !*uri : !cluster || !*cluster)
+        return error_set(ret_error, ERROR_INVALID, "%s: exactly_once needs a cluster %s",
+                         member->name,
+                         is_postgres ? "whose log is in this database: set cluster_log"
+                                     : "on these brokers: set cluster_brokers");
+    if (is_postgres &&
+        (broker_url_parse(bytes_of(uri), &own, NULL) || !broker_url_is_equal(url, &own)))
         return error_set(ret_error, ERROR_INVALID,
-                         "%s: exactly_once needs a cluster on these brokers: set cluster_brokers",
+                         "%s: exactly_once works in the database of the cluster's log only, as its "
+                         "user: write the rest of the URL as cluster_log has it",
                          member->name);
-    if (strcmp(member->backend->scheme, "kafka") != 0 || strcmp(url->hosts, cluster) != 0)
+    if (!is_postgres && strcmp(url->hosts, cluster) != 0)
         return error_set(ret_error, ERROR_INVALID,
                          "%s: exactly_once works on the brokers of the cluster only: write its "
                          "hosts as cluster_brokers has them",
                          member->name);
-    if (*url->user || *url->password || url->parameter_count > 1)
+    if (!is_postgres && (*url->user || *url->password || url->parameter_count > 0))
         return error_set(ret_error, ERROR_INVALID,
                          "%s: with exactly_once it may have no user and no other parameter, as the "
                          "log of the cluster has none",
                          member->name);
     return ERROR_NONE;
+}
+
+/* Takes exactly_once out of the URL: it is none of the client library's parameters. */
+static enum error_code brokers_take_once(const struct brokers *brokers,
+                                         struct brokers_member *member, struct error *ret_error)
+{
+    char value[16];
+
+    if (!broker_url_take(&member->url, "exactly_once", value))
+        return ERROR_NONE;
+    if (!member->backend->stage)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s: exactly_once is for the brokers or the database of a cluster's log",
+                         member->name);
+    member->is_exactly_once = strcmp(value, "true") == 0;
+    if (!member->is_exactly_once && strcmp(value, "false") != 0)
+        return error_set(ret_error, ERROR_INVALID, "%s: exactly_once: is true or false",
+                         member->name);
+    return member->is_exactly_once ? brokers_check_once(brokers, member, ret_error) : ERROR_NONE;
 }
 
 static struct brokers_member *brokers_find_member(const struct brokers *brokers, struct bytes name)
@@ -147,7 +170,7 @@ static enum error_code brokers_add_member(struct brokers *brokers, struct bytes 
                          "%s: %.16s: is no kind of broker that this program was built with; "
                          "--version lists them",
                          member->name, member->url.scheme);
-    return brokers_check_once(brokers, member, ret_error);
+    return brokers_take_once(brokers, member, ret_error);
 }
 
 static enum error_code brokers_add_members(struct brokers *brokers, struct error *ret_error)
@@ -198,14 +221,11 @@ static enum error_code brokers_create(const struct brokers_options *options,
     return ERROR_NONE;
 }
 
-enum error_code brokers_check_settings(const char *connections, const char *cluster_brokers,
-                                       const struct broker_backend *const *backends,
+enum error_code brokers_check_settings(const struct brokers_options *options,
                                        struct error *ret_error)
 {
-    struct brokers_options options = {
-        .connections = connections, .backends = backends, .cluster_brokers = cluster_brokers};
     struct brokers *brokers;
-    enum error_code code = brokers_create(&options, &brokers, ret_error);
+    enum error_code code = brokers_create(options, &brokers, ret_error);
 
     if (code)
         return code;
@@ -274,27 +294,16 @@ enum error_code brokers_start(const struct brokers_options *options, struct brok
 
 /* ---- reload ---- */
 
-static bool brokers_url_is_equal(const struct broker_url *one, const struct broker_url *other)
-{
-    bool is_equal =
-        strcmp(one->scheme, other->scheme) == 0 && strcmp(one->user, other->user) == 0 &&
-        strcmp(one->password, other->password) == 0 && strcmp(one->hosts, other->hosts) == 0 &&
-        strcmp(one->path, other->path) == 0 && one->has_path == other->has_path &&
-        one->parameter_count == other->parameter_count;
-
-    for (size_t i = 0; is_equal && i < one->parameter_count; i++)
-        is_equal = strcmp(one->parameters[i].name, other->parameters[i].name) == 0 &&
-                   strcmp(one->parameters[i].value, other->parameters[i].value) == 0;
-    return is_equal;
-}
-
 /* Returns the member of `brokers` with the same name and URL as `wanted`; NULL if there is none. */
 static struct brokers_member *brokers_find_equal(const struct brokers *brokers,
                                                  const struct brokers_member *wanted)
 {
     struct brokers_member *member = brokers_find_member(brokers, bytes_of(wanted->name));
 
-    return member && brokers_url_is_equal(&member->url, &wanted->url) ? member : NULL;
+    return member && member->is_exactly_once == wanted->is_exactly_once &&
+                   broker_url_is_equal(&member->url, &wanted->url)
+               ? member
+               : NULL;
 }
 
 /* Refuses changes of these connections, because the log of the cluster has had clients of its
@@ -498,14 +507,23 @@ enum error_code brokers_check(struct brokers *brokers, struct bytes text,
 bool brokers_is_exactly_once(struct brokers *brokers, struct bytes text,
                              const struct target *target)
 {
-    if (target->kind != TARGET_KAFKA)
+    if (target->kind != TARGET_KAFKA && target->kind != TARGET_POSTGRES)
         return false;
     pthread_rwlock_rdlock(&brokers->lock);
     const struct brokers_member *member =
         brokers_find_member(brokers, target_slice(text, target->name));
-    const bool is_exactly_once = member && member->is_exactly_once;
+    const bool is_exactly_once =
+        member && member->is_exactly_once &&
+        bytes_equal(bytes_of(member->backend->scheme), brokers_scheme(target));
     pthread_rwlock_unlock(&brokers->lock);
     return is_exactly_once;
+}
+
+void brokers_stage(const struct brokers *brokers, const struct target *target,
+                   struct log_once *once, size_t index, const struct broker_message *message)
+{
+    brokers_find_backend(brokers->options.backends, brokers_scheme(target))
+        ->stage(once, index, message);
 }
 
 bool brokers_has_exactly_once(const struct brokers *brokers)

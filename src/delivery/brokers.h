@@ -29,8 +29,8 @@ struct brokers_options {
     const char *connections; /* "NAME=URL NAME=URL ..."; may be empty */
     /* terminated by NULL; broker_backends except in tests */
     const struct broker_backend *const *backends;
-    /* brokers and name of the cluster's log; NULL or empty without a cluster */
-    const char *cluster_brokers, *cluster_name;
+    /* brokers or database, and name, of the cluster's log; NULL or empty without */
+    const char *cluster_brokers, *cluster_log, *cluster_name;
     const char *client_name; /* borrowed until stop, as are the backends */
     uint32_t inflight_max;   /* for each connection; see broker_connection_options */
     uint64_t inflight_bytes_max;
@@ -54,8 +54,7 @@ enum error_code brokers_reload(struct brokers *brokers, const char *connections,
                                struct error *ret_error);
 
 /* Checks the settings of brokers_start without starting anything. */
-enum error_code brokers_check_settings(const char *connections, const char *cluster_brokers,
-                                       const struct broker_backend *const *backends,
+enum error_code brokers_check_settings(const struct brokers_options *options,
                                        struct error *ret_error);
 
 /* Checks whether a timer may have this broker target. ERROR_INVALID has the reason. */
@@ -66,6 +65,10 @@ enum error_code brokers_check(struct brokers *brokers, struct bytes text,
  * sends them; brokers_post must not get them. */
 bool brokers_is_exactly_once(struct brokers *brokers, struct bytes text,
                              const struct target *target);
+
+/* Puts the message of such a delivery into the transaction as number `index`. */
+void brokers_stage(const struct brokers *brokers, const struct target *target,
+                   struct log_once *once, size_t index, const struct broker_message *message);
 
 /* True if any connection has exactly_once. */
 bool brokers_has_exactly_once(const struct brokers *brokers);

@@ -13,6 +13,7 @@ static enum error_code brokers_sender_start(const struct sender_options *options
         .connections = config->broker_connections,
         .backends = broker_backends,
         .cluster_brokers = config->cluster_brokers,
+        .cluster_log = config->cluster_log,
         .cluster_name = config->cluster_name,
         .client_name = options->user_agent,
         .inflight_max = config->broker_inflight_max,

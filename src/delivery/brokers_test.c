@@ -238,6 +238,15 @@ static void test_targets(void **state)
     set_stop(&set);
 }
 
+static enum error_code check_settings(const char *connections,
+                                      const struct broker_backend *const *kinds,
+                                      struct error *ret_error)
+{
+    const struct brokers_options options = {.connections = connections, .backends = kinds};
+
+    return brokers_check_settings(&options, ret_error);
+}
+
 /* proves: brokers, broker-name */
 static void test_brokers_settings(void **state)
 {
@@ -258,15 +267,14 @@ static void test_brokers_settings(void **state)
     struct set set;
     set_init(&set);
     struct error error;
-    assert_int_equal(brokers_check_settings(set.connections, NULL, backends, &error), ERROR_NONE);
-    assert_int_equal(brokers_check_settings("", NULL, backends, &error), ERROR_NONE);
+    assert_int_equal(check_settings(set.connections, backends, &error), ERROR_NONE);
+    assert_int_equal(check_settings("", backends, &error), ERROR_NONE);
     struct brokers *brokers;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct brokers_options options = options_of(&set);
 
         options.connections = cases[i].connections;
-        assert_int_equal(brokers_check_settings(cases[i].connections, NULL, backends, &error),
-                         ERROR_INVALID);
+        assert_int_equal(check_settings(cases[i].connections, backends, &error), ERROR_INVALID);
         if (!strstr(error.text, cases[i].reason) || strstr(error.text, "hush"))
             fail_msg("%s", error.text);
         assert_int_equal(brokers_start(&options, &brokers, &error), ERROR_INVALID);
@@ -274,45 +282,69 @@ static void test_brokers_settings(void **state)
     }
     for (int i = 0; i <= BROKERS_MAX; i++) {
         snprintf(many + strlen(many), 24, "n%d=redis://h/1 ", i);
-        assert_int_equal(brokers_check_settings(many, NULL, backends, &error),
+        assert_int_equal(check_settings(many, backends, &error),
                          i < BROKERS_MAX ? ERROR_NONE : ERROR_INVALID);
     }
     assert_non_null(strstr(error.text, "more than 64"));
     for (int more = 0; more < 2; more++) {
         snprintf(many, sizeof(many), "%0*d=redis://h/1", BROKER_NAME_SIZE_MAX + more, 0);
-        assert_int_equal(brokers_check_settings(many, NULL, backends, &error),
-                         more ? ERROR_INVALID : ERROR_NONE);
+        assert_int_equal(check_settings(many, backends, &error), more ? ERROR_INVALID : ERROR_NONE);
     }
     broker_fixture_deinit(&set.a);
     broker_fixture_deinit(&set.b);
 }
 
-/* Only on the brokers of the cluster's log, by its own clients, and not to its own topics. */
+static void fake_stage(struct log_once *once, size_t index, const struct broker_message *message)
+{
+    (void)once, (void)index, (void)message;
+    fail();
+}
+
+/* Only on the brokers, or in the database, of the cluster's log, by its own clients. */
 static void test_exactly_once_settings(void **state)
 {
     static const struct broker_backend kafka = {
-        .scheme = "kafka", .create = fake_create, .destroy = fake_destroy};
-    static const struct broker_backend *const kinds[] = {&kafka, &fake_backend, NULL};
+        .scheme = "kafka", .create = fake_create, .destroy = fake_destroy, .stage = fake_stage};
+    static const struct broker_backend postgres = {
+        .scheme = "postgres", .create = fake_create, .destroy = fake_destroy, .stage = fake_stage};
+    static const struct broker_backend *const kinds[] = {&kafka, &postgres, &fake_backend, NULL};
     static const struct {
-        const char *connections, *cluster, *reason;
+        const char *connections, *brokers, *log, *reason;
     } cases[] = {
-        {"a=kafka://h:1/1?exactly_once=true", "h:1", NULL},
-        {"a=kafka://h:1,i:2/1?exactly_once=true", "h:1,i:2", NULL},
-        {"a=kafka://h:1/1?exactly_once=false", "", NULL},
-        {"a=kafka://h:1/1?exactly_once=true", "", "a: exactly_once needs a cluster"},
-        {"a=kafka://h:1/1?exactly_once=true", NULL, "a: exactly_once needs a cluster"},
-        {"a=kafka://h:2/1?exactly_once=true", "h:1", "as cluster_brokers has them"},
-        {"a=kafka://:hush@h:1/1?exactly_once=true", "h:1", "no user and no other parameter"},
-        {"a=kafka://h:1/1?exactly_once=true&acks=0", "h:1", "no user and no other parameter"},
+        {"a=kafka://h:1/1?exactly_once=true", "h:1", NULL, NULL},
+        {"a=kafka://h:1,i:2/1?exactly_once=true", "h:1,i:2", NULL, NULL},
+        {"a=kafka://h:1/1?exactly_once=false", "", NULL, NULL},
+        {"a=kafka://h:1/1?exactly_once=yes", "h:1", NULL, "a: exactly_once: is true or false"},
+        {"a=kafka://h:1/1?exactly_once=true", "", NULL, "a: exactly_once needs a cluster"},
+        {"a=kafka://h:1/1?exactly_once=true", NULL, NULL, "a: exactly_once needs a cluster"},
+        {"a=kafka://h:1/1?exactly_once=true", NULL, "postgres://h:1/1", "set cluster_brokers"},
+        {"a=kafka://h:2/1?exactly_once=true", "h:1", NULL, "as cluster_brokers has them"},
+        {"a=kafka://:hush@h:1/1?exactly_once=true", "h:1", NULL, "no user and no other parameter"},
+        {"a=kafka://h:1/1?exactly_once=true&acks=0", "h:1", NULL, "no user and no other parameter"},
+        {"a=redis://h:1/1?exactly_once=true", "h:1", NULL, "a: exactly_once is for"},
+        {"a=postgres://u:hush@h,i/d?exactly_once=true", NULL, "postgres://u:hush@h,i/d", NULL},
+        {"a=postgres://u@h/d?x=%20y&exactly_once=true", "", "postgres://u@h/d?x=%20y", NULL},
+        {"a=postgres://u@h/d?exactly_once=true&x=1&y=2", "", "postgres://u@h/d?x=1&y=2", NULL},
+        {"a=postgres://u@h/d?x=1&exactly%5Fonce=true&y=2", "", "postgres://u@h/d?x=1&y=2", NULL},
+        {"a=postgres://u@h/d?exactly_once=false", "", "postgres://other/d", NULL},
+        {"a=postgres://u@h/d?exactly_once=true", "h:1", "", "set cluster_log"},
+        {"a=postgres://u:hush@h/d?exactly_once=true", "", "postgres://u:hush@h/e",
+         "as cluster_log"},
+        {"a=postgres://u:hush@h/d?exactly_once=true", "", "postgres://v:hush@h/d", "as its user"},
+        {"a=postgres://u@h/d?exactly_once=true", "", "postgres://u@h/d?x=1", "as cluster_log"},
     };
     struct error error;
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const enum error_code code =
-            brokers_check_settings(cases[i].connections, cases[i].cluster, kinds, &error);
+        const struct brokers_options options = {.connections = cases[i].connections,
+                                                .backends = kinds,
+                                                .cluster_brokers = cases[i].brokers,
+                                                .cluster_log = cases[i].log};
+        const enum error_code code = brokers_check_settings(&options, &error);
 
-        assert_int_equal(code, cases[i].reason ? ERROR_INVALID : ERROR_NONE);
+        if (code != (cases[i].reason ? ERROR_INVALID : ERROR_NONE))
+            fail_msg("%s: %d %s", cases[i].connections, (int)code, code ? error.text : "");
         if (cases[i].reason && (!strstr(error.text, cases[i].reason) || strstr(error.text, "hush")))
             fail_msg("%s", error.text);
     }
@@ -371,6 +403,7 @@ static void test_exactly_once_stays(void **state)
     static const struct broker_backend kafka = {.scheme = "kafka",
                                                 .create = fake_create,
                                                 .connect = fake_connect,
+                                                .stage = fake_stage,
                                                 .wait = fake_wait,
                                                 .disconnect = fake_disconnect,
                                                 .destroy = fake_destroy};

@@ -11,19 +11,24 @@
 
 enum {
     ONCE_ROUND_MESSAGES = 10000, /* maximum of messages in a transaction */
-    ONCE_SETTLE_MS = 5000,       /* time limit for the brokers to accept its messages */
     ONCE_POSTPONE_MS = 1000,
+    ONCE_APART_MS = 10000, /* time for which the messages to a destination that refused are apart */
+    ONCE_APART = 64,
     /* maximum of queued events: of a claim, of a commit, of what was staged, and of its loss */
     ONCE_EVENTS = 4,
 };
 
 /* Which other messages may share a transaction with a message after a transaction failed. */
-enum once_company { ONCE_WITH_ALL, ONCE_WITH_ITS_TOPIC, ONCE_ALONE };
+enum once_company { ONCE_WITH_ALL, ONCE_WITH_ITS_DESTINATION, ONCE_ALONE };
+
+/* A destination that has refused a message, until another one has its place in the table. */
+struct once_refuser {
+    uint64_t hash;
+    struct instant until;
+};
 
 struct node_once {
     struct node_once_options options;
-    struct log_kafka_once_options producer_options;
-    char id[96];
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -36,15 +41,17 @@ struct node_once {
     bool is_staged;       /* messages are staged, and a commit or the end of the round is awaited */
     struct bytes *frames; /* frames of the commit; NULL if no commit is requested */
     struct buffer frame_text;
-    struct log_kafka_commit commit;
+    struct log_once_commit commit;
     uint64_t ticket;
 
     /* The thread's. */
-    struct log_kafka_once *producer;
+    struct log_once *transactions; /* NULL if none are open */
     struct broker_builder builder;
     struct delivery *round[ONCE_ROUND_MESSAGES];
-    struct log_kafka_report reports[ONCE_ROUND_MESSAGES];
+    struct log_once_report reports[ONCE_ROUND_MESSAGES];
     size_t count;
+    enum once_company company; /* of the round, or the last one */
+    struct once_refuser refusers[ONCE_APART];
 };
 
 /* ---- events ---- */
@@ -73,16 +80,44 @@ struct node_once_event node_once_take(struct node_once *once)
 
 /* ---- deliveries ---- */
 
-static enum once_company once_company_of(const struct delivery *delivery)
-{
-    return (enum once_company)(uintptr_t)delivery->holder;
-}
-
-static struct bytes once_topic_of(const struct delivery *delivery)
+/* Returns the connection, and the topic or table. */
+static struct bytes once_destination_of(const struct delivery *delivery)
 {
     const struct timer *timer = delivery->timer;
+    const struct target_slice *path = &timer->target.paths[timer->target.path_count - 1];
 
-    return target_slice(timer->texts.target, timer->target.paths[0]);
+    return (struct bytes){timer->texts.target.data, (size_t)path->at + path->size};
+}
+
+static struct once_refuser *once_refuser_of(struct node_once *once, const struct delivery *delivery,
+                                            uint64_t *ret_hash)
+{
+    *ret_hash = bytes_hash(0, once_destination_of(delivery));
+    return &once->refusers[*ret_hash % ONCE_APART];
+}
+
+/* Notes that the destination has refused the message. */
+static void once_set_apart(struct node_once *once, const struct delivery *delivery)
+{
+    uint64_t hash;
+    struct once_refuser *refuser = once_refuser_of(once, delivery, &hash);
+
+    *refuser = (struct once_refuser){hash, instant_add_ms(instant_now(), ONCE_APART_MS)};
+}
+
+/* A call of a function is alone, because its time is the user's. */
+static enum once_company once_company_of(struct node_once *once, const struct delivery *delivery)
+{
+    const struct target *target = &delivery->timer->target;
+    const enum once_company own = (enum once_company)(uintptr_t)delivery->holder;
+    uint64_t hash;
+
+    if (target->kind == TARGET_POSTGRES && target->path_count > 1)
+        return ONCE_ALONE;
+    const struct once_refuser *refuser = once_refuser_of(once, delivery, &hash);
+    if (own > ONCE_WITH_ALL || refuser->hash != hash || instant_now().ns >= refuser->until.ns)
+        return own;
+    return ONCE_WITH_ITS_DESTINATION;
 }
 
 static void once_end(struct list *ended, struct delivery *delivery, enum delivery_result result,
@@ -113,39 +148,55 @@ static void once_return_all(struct node_once *once, struct list *deliveries)
 
 /* ---- a round: one transaction ---- */
 
-static bool once_may_join(const struct node_once *once, const struct delivery *delivery)
+/* `company` is that of the delivery. */
+static bool once_may_join(const struct node_once *once, const struct delivery *delivery,
+                          enum once_company company)
 {
     if (once->count == 0)
         return true;
-    const enum once_company first = once_company_of(once->round[0]);
-    if (first == ONCE_ALONE || first != once_company_of(delivery))
+    if (once->company == ONCE_ALONE || once->company != company)
         return false;
-    return first == ONCE_WITH_ALL ||
-           bytes_equal(once_topic_of(once->round[0]), once_topic_of(delivery));
+    return company == ONCE_WITH_ALL ||
+           bytes_equal(once_destination_of(once->round[0]), once_destination_of(delivery));
 }
 
-/* Takes deliveries that may share a transaction; the caller holds the lock. Lapsed ones go to
- * `returned`. */
-static void once_gather(struct node_once *once, struct list *returned)
+/* Takes deliveries that may share a transaction, perhaps only such as may go with all. Lapsed ones
+ * go to `returned`. The caller holds the lock. */
+static void once_gather_some(struct node_once *once, bool only_with_all, struct list *returned)
 {
     const uint64_t bytes_max = once->options.config->broker_inflight_bytes_max;
     uint64_t bytes = 0;
 
-    once->count = 0;
     LIST_FOR_EACH (&once->queue, link) {
         struct delivery *delivery = list_item(link, struct delivery, link);
+        const enum once_company company = once_company_of(once, delivery);
 
-        if (once->count == ONCE_ROUND_MESSAGES || bytes >= bytes_max)
+        if (once->count == ONCE_ROUND_MESSAGES || bytes >= bytes_max ||
+            (once->count > 0 && once->company == ONCE_ALONE))
             return;
         if (delivery_has_lapsed(delivery)) {
             list_remove(link);
             list_push(returned, link);
-        } else if (once_may_join(once, delivery)) {
+        } else if ((!only_with_all || company == ONCE_WITH_ALL) &&
+                   once_may_join(once, delivery, company)) {
             list_remove(link);
             bytes += delivery->timer->texts.payload.size;
             once->round[once->count++] = delivery;
+            once->company = company;
         }
     }
+}
+
+/* Takes those of the next round. After one that was not for all, others have their turn. */
+static void once_gather(struct node_once *once, struct list *returned)
+{
+    const enum once_company last = once->company;
+
+    once->count = 0;
+    if (last != ONCE_WITH_ALL)
+        once_gather_some(once, true, returned);
+    if (once->count == 0)
+        once_gather_some(once, false, returned);
 }
 
 static void once_put(struct node_once *once, size_t index)
@@ -157,42 +208,40 @@ static void once_put(struct node_once *once, size_t index)
     delivery->started_us = wall_now_us();
     if (broker_message_build(&once->builder, delivery, &message, &error))
         return; /* the commit will fail */
-    const struct log_kafka_message to = {
-        .topic = message.names[0].data,
-        .key = message.key,
-        .value = message.payload,
-        .headers = message.fields,
-        .header_count = message.field_count,
-    };
-    log_kafka_once_put(once->producer, index, &to);
+    brokers_stage(once->options.brokers, &delivery->timer->target, once->transactions, index,
+                  &message);
 }
 
-static void once_close_producer(struct node_once *once)
+static void once_close(struct node_once *once)
 {
-    log_kafka_once_close(once->producer);
-    once->producer = NULL;
+    log_once_close(once->transactions);
+    once->transactions = NULL;
 }
 
-static enum error_code once_open_producer(struct node_once *once, struct error *ret_error)
+static enum error_code once_open(struct node_once *once, struct error *ret_error)
 {
-    return once->producer
+    const struct node_once_options *options = &once->options;
+
+    return once->transactions
                ? ERROR_NONE
-               : log_kafka_once_open(&once->producer_options, &once->producer, ret_error);
+               : cluster_log_open_once(options->client, options->partition, options->log,
+                                       options->config->cluster_lease_ms, &once->transactions,
+                                       ret_error);
 }
 
-/* Returns true if the brokers have all messages. Otherwise the reports or `error` have the
+/* Returns true if the servers have all messages. Otherwise the reports or `error` have the
  * cause. */
 static bool once_stage(struct node_once *once, struct error *error)
 {
-    enum error_code code = once_open_producer(once, error);
+    enum error_code code = once_open(once, error);
 
     for (size_t i = 0; i < once->count; i++)
-        once->reports[i] = (struct log_kafka_report){LOG_KAFKA_UNKNOWN, error->text};
+        once->reports[i] = (struct log_once_report){LOG_ONCE_UNKNOWN, error->text};
     if (!code)
-        code = log_kafka_once_begin(once->producer, error);
+        code = log_once_begin(once->transactions, once->company != ONCE_WITH_ALL, error);
     for (size_t i = 0; i < once->count && !code; i++)
         once_put(once, i);
-    return !code && log_kafka_once_settle(once->producer, once->reports, once->count);
+    return !code && log_once_settle(once->transactions, once->reports, once->count);
 }
 
 /* Decides about a delivery whose transaction failed, and therefore had no effect. Returns true
@@ -201,34 +250,37 @@ static bool once_stage(struct node_once *once, struct error *error)
 static bool once_judge(struct node_once *once, size_t index, bool is_refused, struct list *ended)
 {
     struct delivery *delivery = once->round[index];
-    const struct log_kafka_report *report = &once->reports[index];
+    const struct log_once_report *report = &once->reports[index];
     enum once_company company = ONCE_WITH_ALL;
 
     switch (report->fate) {
-    case LOG_KAFKA_NEVER:
+    case LOG_ONCE_NEVER:
+        once_set_apart(once, delivery);
         once_end(ended, delivery, DELIVERY_ENDED, report->reason);
         return true;
-    case LOG_KAFKA_REFUSED:
+    case LOG_ONCE_REFUSED:
+        once_set_apart(once, delivery);
         once_end(ended, delivery, DELIVERY_FAILED, report->reason);
         return true;
-    case LOG_KAFKA_SUSPECT:
-        company = ONCE_WITH_ITS_TOPIC;
+    case LOG_ONCE_SUSPECT:
+        company = ONCE_WITH_ITS_DESTINATION;
         break;
-    case LOG_KAFKA_TOO_LARGE:
+    case LOG_ONCE_CROWDED:
         company = ONCE_ALONE;
         break;
-    case LOG_KAFKA_UNKNOWN:
+    case LOG_ONCE_UNKNOWN:
         if (is_refused)
             return false; /* another message caused it */
         once_end(ended, delivery, DELIVERY_POSTPONED, report->reason);
         return true;
-    case LOG_KAFKA_TAKEN:
+    case LOG_ONCE_TAKEN:
         return false;
     }
-    if (once->count > 1 && once_company_of(delivery) < company) {
+    if (once->count > 1 && once->company < company) {
         delivery->holder = (void *)(uintptr_t)company;
         return false;
     }
+    once_set_apart(once, delivery);
     once_end(ended, delivery, DELIVERY_FAILED, report->reason);
     return true;
 }
@@ -241,7 +293,7 @@ static void once_sort_out(struct node_once *once)
     list_init(&ended);
     list_init(&again);
     for (size_t i = 0; i < once->count; i++)
-        is_refused |= once->reports[i].fate > LOG_KAFKA_TAKEN;
+        is_refused |= once->reports[i].fate > LOG_ONCE_TAKEN;
     for (size_t i = 0; i < once->count; i++)
         if (!once_judge(once, i, is_refused, &ended))
             list_push(&again, &once->round[i]->link);
@@ -313,10 +365,10 @@ static void once_finish(struct node_once *once)
     pthread_mutex_lock(&once->lock);
     const bool is_wanted = once_await_commit(once);
     pthread_mutex_unlock(&once->lock);
-    if (is_wanted && !log_kafka_once_commit(once->producer, &once->commit, &event.offset, &error))
+    if (is_wanted && !log_once_commit(once->transactions, &once->commit, &event.offset, &error))
         event.kind = ONCE_LANDED;
     if (event.kind == ONCE_FAILED)
-        once_close_producer(once);
+        once_close(once);
     if (!is_wanted)
         return;
     pthread_mutex_lock(&once->lock);
@@ -335,23 +387,22 @@ static void once_stage_round(struct node_once *once)
     struct error error = {.text = ""};
 
     if (!once_stage(once, &error)) {
-        once_close_producer(once);
-        once_sort_out(once);
+        once_sort_out(once); /* before the close: it reads the reasons */
+        once_close(once);
     } else if (once_tell_staged(once)) {
         once_finish(once);
     } else {
-        once_close_producer(once);
+        once_close(once);
     }
 }
 
-/* Ends the open transactions of former owners before a claim. This fences the node's own
- * producer too. */
+/* Ends the open transactions of former owners before a claim, and the node's own. */
 static void once_open_for_claim(struct node_once *once)
 {
     struct error error;
 
-    once_close_producer(once);
-    const enum error_code code = once_open_producer(once, &error);
+    once_close(once);
+    const enum error_code code = once_open(once, &error);
     pthread_mutex_lock(&once->lock);
     once->is_taking = !code;
     once_tell(once, (struct node_once_event){.kind = code ? ONCE_REFUSED : ONCE_READY});
@@ -392,7 +443,7 @@ static void *once_run(void *argument)
         else if (goes_on && once->count > 0)
             once_stage_round(once);
     }
-    once_close_producer(once);
+    once_close(once);
     return NULL;
 }
 
@@ -449,7 +500,7 @@ void node_once_commit(struct node_once *once, const struct replica_transaction *
     }
     once->frames = frames;
     once->is_staged = false;
-    once->commit = (struct log_kafka_commit){
+    once->commit = (struct log_once_commit){
         .frames = frames,
         .frame_count = transaction->frame_count,
         .from = transaction->from,
@@ -487,20 +538,12 @@ enum error_code node_once_start(const struct node_once_options *options,
     if (!once)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     once->options = *options;
-    snprintf(once->id, sizeof(once->id), "%s.%u", options->config->cluster_name,
-             options->log->partition);
-    once->producer_options = (struct log_kafka_once_options){
-        .log = options->log,
-        .id = once->id,
-        .open_timeout_ms = options->config->cluster_lease_ms,
-        .settle_timeout_ms = ONCE_SETTLE_MS,
-    };
     list_init(&once->queue);
     buffer_init(&once->frame_text);
     broker_builder_init(&once->builder);
     pthread_mutex_init(&once->lock, NULL);
     instant_condition_init(&once->changed);
-    if (!thread_start(&once->thread, once_run, once, "tw-once-%u", options->log->partition)) {
+    if (!thread_start(&once->thread, once_run, once, "tw-once-%u", options->partition)) {
         *ret_once = once;
         return ERROR_NONE;
     }

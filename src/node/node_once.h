@@ -1,10 +1,10 @@
 /*
  * node_once.h - deliveries of a partition whose messages are committed together with their
- * outcomes, in one transaction of Kafka: exactly once (docs/cluster-design.md).
+ * outcomes, in one transaction of the cluster's log: exactly once (docs/cluster-design.md).
  *
- * A thread for each partition waits for the brokers, so that the thread of the replica goes on with
+ * A thread for each partition waits for the servers, so that the thread of the replica goes on with
  * its lease. It stages the messages that wait in a transaction, and gives their deliveries back as
- * DONE when the brokers have all of them. The engine's batches with these outcomes make a commit of
+ * DONE when the servers have all of them. The engine's batches with these outcomes make a commit of
  * the replica, whose frames end the transaction.
  *
  *     node_once_claim(once);                  READY: no other transaction is open; append the claim
@@ -18,15 +18,19 @@
 #ifndef TICKWHEEL_NODE_NODE_ONCE_H
 #define TICKWHEEL_NODE_NODE_ONCE_H
 
-#include "log/kafka/log_kafka_once.h"
+#include "cluster/cluster_log.h"
 #include "cluster/replica.h"
+#include "delivery/brokers.h"
 #include "node/partition.h"
 #include "ops/config.h"
 
 struct node_once_options {
-    const struct config *config;         /* borrowed */
-    struct partition *partitions;        /* partitions of the node */
-    const struct log_kafka_options *log; /* log of the partition; borrowed */
+    const struct config *config;  /* borrowed */
+    struct partition *partitions; /* partitions of the node */
+    struct brokers *brokers;      /* borrowed, as are the next two */
+    struct cluster_log_client *client;
+    struct log *log; /* log of the partition */
+    uint16_t partition;
     void (*told)(void *context); /* called on node_once's thread when node_once_take has an event */
     void *context;
 };
@@ -34,7 +38,7 @@ struct node_once_options {
 enum node_once_event_kind {
     ONCE_NOTHING,
     ONCE_READY,   /* the claim may be appended */
-    ONCE_REFUSED, /* the brokers begin no transactions now */
+    ONCE_REFUSED, /* the servers begin no transactions now */
     ONCE_STAGED,  /* `count` messages are in a transaction; their outcomes follow */
     ONCE_LANDED,  /* transaction `ticket` is committed; its last frame is at `offset` */
     ONCE_FAILED,  /* `ticket` is in doubt */

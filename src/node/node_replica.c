@@ -82,7 +82,7 @@ bool node_replica_takes(const struct node *node, const struct delivery *delivery
 {
     const struct timer *timer = delivery->timer;
 
-    return node->cluster.delivers_once && timer->target.kind == TARGET_KAFKA &&
+    return node->cluster.delivers_once &&
            brokers_is_exactly_once(senders_find(node->senders, TARGET_KAFKA), timer->texts.target,
                                    &timer->target);
 }

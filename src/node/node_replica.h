@@ -104,7 +104,6 @@ struct node_replica {
     uint64_t trim_to;        /* offset before which records are to be trimmed; 0 if none */
     struct instant trim_at;
     struct replica_stats counted; /* statistics that are in the counts above */
-    struct log_kafka_options log_options;
     struct node_once *once; /* NULL if no connection delivers exactly once */
     struct buffer claim;    /* claim that waits until all older transactions have ended */
     uint64_t claim_ticket;  /* ticket of that claim; 0 if none waits */

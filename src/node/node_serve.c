@@ -502,7 +502,10 @@ static enum error_code node_serve_open_once(struct node_replica *replica, struct
     const struct node_once_options options = {
         .config = replica->node->config,
         .partitions = replica->node->partitions,
-        .log = &replica->log_options,
+        .brokers = senders_find(replica->node->senders, TARGET_KAFKA),
+        .client = replica->node->cluster.control->client,
+        .log = replica->log,
+        .partition = replica->partition->index,
         .told = node_serve_on_told,
         .context = replica,
     };
@@ -520,7 +523,6 @@ static enum error_code node_serve_open_shared(struct node_replica *replica, stru
     const enum error_code code = cluster_log_open(client, index, lost_ms, &replica->log, ret_error);
     if (code)
         return code;
-    cluster_log_kafka(client, index, &replica->log_options);
     if (event_loop_watch(replica->loop, log_fd(replica->log), &replica->source, EPOLLIN | EPOLLET))
         return ERROR_NONE;
     log_close(replica->log);

@@ -51,7 +51,8 @@ class Client(threading.Thread):
                 self.stop.wait(0.05)
 
     def create(self, daemon):
-        lines = [json.dumps({"after": f"{self.chance.randrange(3000)}ms", "target": TARGET, "payload": "x" * 100})
+        lines = [json.dumps({"after": f"{self.chance.randrange(3000)}ms", "target": self.chance.choice(self.case.targets),
+                             "payload": "x" * 100})
                  for _ in range(self.chance.choice((1, 5, 200)))]
         status, _, answer = daemon.call("POST", "/v1/timers/batch", "\n".join(lines),
                                         {"Content-Type": "application/x-ndjson"})
@@ -66,6 +67,7 @@ class OnceCase(unittest.TestCase):
     """`rounds`: of a fault. `broker`: whose topic is read."""
 
     rounds = load.rounds(4)
+    targets = (TARGET,)
 
     def setUp(self):
         print(f"TEST_SEED={load.SEED} TEST_ROUNDS={self.rounds}", flush=True)
@@ -80,11 +82,12 @@ class OnceCase(unittest.TestCase):
     def addresses(self):
         return f"127.0.0.1:{self.broker.port}"
 
+    def connection(self):
+        return f"kafka://{self.addresses()}?exactly_once=true"
+
     def make_nodes(self, count):
-        brokers = self.addresses()
         for number in range(1, count + 1):
-            node = cluster_nodes.Node(number, brokers, *FLAGS, "--broker-connections",
-                                      f"bus=kafka://{brokers}?exactly_once=true")
+            node = cluster_nodes.Node(number, self.addresses(), *FLAGS, "--broker-connections", f"bus={self.connection()}")
             self.addCleanup(node.close)
             self.nodes.append(node)
         done = self.nodes[0].run("--cluster-create")
@@ -140,8 +143,23 @@ class OnceCase(unittest.TestCase):
         self.await_shares("a node is back")
         return took_s
 
+    def create(self, target=None, **fields):
+        """A timer by one of the nodes that own partitions."""
+        status, _, answer = self.nodes[0].daemon.call("POST", "/v1/timers", {"target": target or self.targets[0],
+                                                                            **(fields or {"after": 0})})
+        self.assertEqual(status, 201, answer)
+        return answer["id"]
 
-class OnceTest(OnceCase):
+    def await_state(self, timer, state):
+        def look():
+            answer = self.nodes[0].daemon.call("GET", f"/v1/timers/{timer}")[2].get("timer", {})
+            return answer.get("state") == state and answer
+        return harness.wait_until(look, READY_S, f"{timer} is {state}")
+
+
+class NodesUnderFaults:
+    """For a case: nodes that are killed, and nodes that stand still."""
+
     def test_kill(self):
         self.make_nodes(3)
         took = []
@@ -163,6 +181,8 @@ class OnceTest(OnceCase):
                 self.await_shares("a node goes on")
         self.compare(self.under_load(faults))
 
+
+class OnceTest(NodesUnderFaults, OnceCase):
     def test_a_broker_away(self):
         self.make_nodes(2)
 
@@ -174,18 +194,6 @@ class OnceTest(OnceCase):
                 self.broker.start()
                 self.await_shares("the broker is back")
         self.compare(self.under_load(faults))
-
-    def create(self, target=TARGET, **fields):
-        """A timer by one of the nodes that own partitions."""
-        status, _, answer = self.nodes[0].daemon.call("POST", "/v1/timers", {"target": target, **(fields or {"after": 0})})
-        self.assertEqual(status, 201, answer)
-        return answer["id"]
-
-    def await_state(self, timer, state):
-        def look():
-            answer = self.nodes[0].daemon.call("GET", f"/v1/timers/{timer}")[2].get("timer", {})
-            return answer.get("state") == state and answer
-        return harness.wait_until(look, READY_S, f"{timer} is {state}")
 
     def test_refused_messages(self):
         """Those that a topic does not take, and those to no topic, fail by themselves."""

@@ -23,6 +23,7 @@ SEED is the first seed. The copy is in a temporary folder (TMPDIR), built once a
 """
 
 import glob
+import json
 import os
 import re
 import subprocess
@@ -62,6 +63,8 @@ def check(names):
     for bug in wanted(names or GROUPS):
         try:
             tree.planted(bug)
+            if bug.found_by and not os.path.exists(os.path.join(ROOT, bug.found_by.split()[0])):
+                raise bugs.Unfit(f"{bug.found_by} is not in the tree")
         except bugs.Unfit as problem:
             print(f"STALE     {bug}: {problem}")
             stale += 1
@@ -103,6 +106,8 @@ class Copy:
         subprocess.run(["cmake", "--preset", "dev", "-B", self.build, "-DCMAKE_C_FLAGS=", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g",
                         "--log-level=WARNING", *options], cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
         self.sources = bugs.Tree(self.tree)
+        listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build, check=True, capture_output=True).stdout
+        self.tests = {test["name"] for test in json.loads(listed)["tests"]}
 
     def write(self, texts):
         for path, text in texts.items():
@@ -123,11 +128,21 @@ class Copy:
     def make(self, targets):
         return self.run(["cmake", "--build", self.build, "-j", JOBS, "--target", *targets])
 
+    def passes(self, test, **environment):
+        """Whether a test of modules passes, as ctest runs it: perhaps with a server beside it."""
+        return self.run(["ctest", "--test-dir", self.build, "--output-on-failure", "--no-tests=error", "-R", f"^{test}$"], 600,
+                        **environment)
+
+    def program_of(self, source):
+        """The name of a test of modules, which begins with its folder's where another folder was first (cmake/module.cmake)."""
+        name, folder = os.path.basename(source)[:-2], os.path.basename(os.path.dirname(source))
+        return f"{folder}_{name}" if f"{folder}_{name}" in self.tests else name
+
 
 class Lib:
     """Judges a bug of the library by its module's tests, the long ones last."""
 
-    def __init__(self, bug):
+    def __init__(self, bug, _):
         self.module = bug.name.split("-")[0]
         ends = ("test", "lessons_test", "memory_test", "model_test", "*_test")
         paths = [path for end in ends for path in sorted(glob.glob(f"{ROOT}/lib/src/{self.module}_{end}.c"))]
@@ -164,12 +179,12 @@ class World:
 class Module:
     """Judges a bug by the test of modules that it names."""
 
-    def __init__(self, bug):
-        self.module = bug.found_by[:-2]
-        self.targets = [os.path.basename(self.module)]
+    def __init__(self, bug, copy):
+        self.module = copy.program_of(bug.found_by)
+        self.targets = [self.module]
 
     def find(self, copy, _):
-        return None if copy.run([f"{copy.build}/{self.module}"], 600) else f"{self.module}: a test fails"
+        return None if copy.passes(self.module) else f"{self.module}: a test fails"
 
 
 class Daemon:
@@ -177,7 +192,7 @@ class Daemon:
 
     module = ""
 
-    def __init__(self, bug):
+    def __init__(self, bug, copy):
         self.test, *self.settings = bug.found_by.split()
         self.targets = ["tickwheeld", "tickwheeld_scarce", "receiver", "faultlayer", "nth"]
         if "rabbitmq" in self.test:
@@ -185,20 +200,20 @@ class Daemon:
         if bug.group == "take_over":
             self.targets.append("tickwheel_take_over")
         if self.test.endswith(".c"):
-            self.targets.append(os.path.basename(self.test)[:-2])
+            self.targets.append(copy.program_of(self.test))
 
     def find(self, copy, _):
-        environment = dict(setting.split("=", 1) for setting in self.settings)
-        command = [f"{copy.build}/{self.test[:-2]}"] if self.test.endswith(".c") else ["python3", self.test]
-        if copy.run(command, 600, TEST_SEED=SEED, TEST_BUILD=copy.build, **environment):
+        environment = {"TEST_SEED": SEED, "TEST_BUILD": copy.build, **dict(setting.split("=", 1) for setting in self.settings)}
+        if (copy.passes(self.targets[-1], **environment) if self.test.endswith(".c") else
+                copy.run(["python3", self.test], 600, **environment)):
             return None
         return " ".join([self.test, *self.settings])
 
 
 JUDGES = {
     "lib": Lib,
-    "sim": lambda _: World("one"),
-    "cluster": lambda bug: Module(bug) if bug.found_by else World("several"),
+    "sim": lambda *_: World("one"),
+    "cluster": lambda bug, copy: (Daemon if bug.found_by.endswith(".py") else Module)(bug, copy) if bug.found_by else World("several"),
     "wheel": Module,
     "daemon": Daemon,
     "take_over": Daemon,
@@ -230,7 +245,7 @@ def plant(names):
     with tempfile.TemporaryDirectory(prefix="tickwheel-mutants.") as folder:
         copy = Copy(folder, options)
         for bug in chosen:
-            judge = JUDGES[bug.group](bug)
+            judge = JUDGES[bug.group](bug, copy)
             # A test that fails without a bug proves nothing.
             if judge.module not in sound:
                 found = judge.find(copy, False) if copy.make(judge.targets) else "the build"

@@ -222,6 +222,7 @@ void table_run(struct sim_cluster *cluster, const struct event *event)
         answer->chain = size > 0 ? table->chains[size - 1] : 0;
         break;
     case LOG_POSTGRES_IDLE:
+    case LOG_POSTGRES_TRANSACTS:
         break;
     }
     table_answer(cluster, event);

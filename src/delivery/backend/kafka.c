@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "delivery/broker_backend.h"
 #include "log/kafka/kafka_handle.h"
+#include "log/kafka/log_kafka_once.h"
 #include "sys/clock.h"
 
 #include <errno.h>
@@ -159,11 +160,6 @@ static enum error_code kafka_set_parameters(struct kafka *kafka, struct error *r
     for (size_t i = 0; i < url->parameter_count; i++) {
         const struct broker_parameter *parameter = &url->parameters[i];
 
-        if (strcmp(parameter->name, "exactly_once") == 0) { /* handled in brokers.c */
-            if (strcmp(parameter->value, "true") != 0 && strcmp(parameter->value, "false") != 0)
-                return error_set(ret_error, ERROR_INVALID, "exactly_once: is true or false");
-            continue;
-        }
         if (kafka_is_fixed(parameter->name))
             return error_set(ret_error, ERROR_INVALID, "%s: is not for the URL to set",
                              parameter->name);
@@ -352,6 +348,19 @@ static enum error_code kafka_wait(void *client, int wake_fd, int timeout_ms,
     return ERROR_NONE;
 }
 
+static void kafka_stage(struct log_once *once, size_t index, const struct broker_message *message)
+{
+    const struct log_kafka_message staged = {
+        .topic = message->names[0].data,
+        .key = message->key,
+        .value = message->payload,
+        .headers = message->fields,
+        .header_count = message->field_count,
+    };
+
+    log_kafka_once_put(once, index, &staged);
+}
+
 const struct broker_backend broker_kafka = {
     .scheme = "kafka",
     .version = kafka_version,
@@ -359,6 +368,7 @@ const struct broker_backend broker_kafka = {
     .create = kafka_create,
     .connect = kafka_connect_to_server,
     .publish = kafka_publish,
+    .stage = kafka_stage,
     .wait = kafka_wait,
     .disconnect = kafka_disconnect,
     .destroy = kafka_destroy,

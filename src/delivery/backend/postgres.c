@@ -22,6 +22,7 @@
 #include "base/base64.h"
 #include "base/json_write.h"
 #include "base/sql_name.h"
+#include "log/postgres/log_postgres_once.h"
 #include "log/postgres/postgres_connection.h"
 #include "sys/clock.h"
 
@@ -72,6 +73,15 @@ struct inbox_step {
     size_t value_count;
 };
 
+/* What a message is: one statement, with its values, which are in the buffers or borrowed from the
+ * message. */
+struct inbox_statement {
+    bool is_call;
+    struct buffer sql, headers, event;
+    struct postgres_value values[VALUES];
+    size_t value_count;
+};
+
 /* A connection with its statements under way. */
 struct inbox_lane {
     struct postgres_connection connection;
@@ -89,7 +99,7 @@ struct inbox {
     bool is_connected;
     const char *lost;          /* reason to give the connection up; NULL if there is none */
     size_t row_count, row_max; /* messages without an outcome of the server */
-    struct buffer sql, headers, event;
+    struct inbox_statement statement;
 };
 
 static void inbox_version(char ret_text[BROKER_VERSION_SIZE])
@@ -112,6 +122,20 @@ static const char *inbox_refusal(const struct bytes names[], struct bytes key)
     return NULL;
 }
 
+static void inbox_statement_init(struct inbox_statement *statement)
+{
+    buffer_init(&statement->sql);
+    buffer_init(&statement->headers);
+    buffer_init(&statement->event);
+}
+
+static void inbox_statement_deinit(struct inbox_statement *statement)
+{
+    buffer_deinit(&statement->sql);
+    buffer_deinit(&statement->headers);
+    buffer_deinit(&statement->event);
+}
+
 /* ---- settings ---- */
 
 static struct postgres_setup inbox_setup(const struct inbox *inbox)
@@ -127,9 +151,7 @@ static void inbox_destroy(void *client)
 {
     struct inbox *inbox = client;
 
-    buffer_deinit(&inbox->sql);
-    buffer_deinit(&inbox->headers);
-    buffer_deinit(&inbox->event);
+    inbox_statement_deinit(&inbox->statement);
     free(inbox);
 }
 
@@ -143,9 +165,7 @@ static enum error_code inbox_create(const struct broker_settings *settings, void
     inbox->settings = settings;
     /* Messages that timed out stay until their answer, so there is room for twice the limit. */
     inbox->row_max = 2 * (size_t)settings->inflight_max;
-    buffer_init(&inbox->sql);
-    buffer_init(&inbox->headers);
-    buffer_init(&inbox->event);
+    inbox_statement_init(&inbox->statement);
     for (size_t i = 0; i < LANES; i++) {
         list_init(&inbox->lanes[i].steps);
         list_init(&inbox->lanes[i].answered);
@@ -341,39 +361,39 @@ static struct postgres_value inbox_read(struct bytes text)
     return (struct postgres_value){POSTGRES_READ, text};
 }
 
-static size_t inbox_write_row(struct inbox *inbox, const struct broker_message *message,
-                              struct postgres_value values[VALUES])
+static void inbox_write_row(struct inbox_statement *statement, const struct broker_message *message)
 {
     const struct bytes nothing = {NULL, 0};
+    struct postgres_value *values = statement->values;
 
-    buffer_append_text(&inbox->sql, "INSERT INTO ");
-    sql_name_append(&inbox->sql, message->names[0]);
-    buffer_append_text(&inbox->sql,
+    buffer_append_text(&statement->sql, "INSERT INTO ");
+    sql_name_append(&statement->sql, message->names[0]);
+    buffer_append_text(&statement->sql,
                        " (webhook_id, due, attempt, key, headers, payload, body)"
                        " VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (webhook_id) DO NOTHING");
-    inbox_write_headers(&inbox->headers, NULL, message);
+    inbox_write_headers(&statement->headers, NULL, message);
     values[0] = inbox_text(bytes_of(message->id));
     values[1] = inbox_read(bytes_of(inbox_field(message, "tickwheel-due")));
     values[2] = inbox_read(bytes_of(inbox_field(message, "tickwheel-attempt")));
     values[3] = inbox_text(message->timer_key);
-    values[4] = inbox_read(buffer_bytes(&inbox->headers));
+    values[4] = inbox_read(buffer_bytes(&statement->headers));
     values[5] = inbox_read(message->is_json && message->payload.size ? message->payload : nothing);
     values[6] = postgres_bytea(message->payload);
     if (message->is_json)
         values[6].bytes = nothing;
-    return VALUES;
+    statement->value_count = VALUES;
 }
 
-static size_t inbox_write_call(struct inbox *inbox, const struct broker_message *message,
-                               struct postgres_value values[VALUES])
+static void inbox_write_call(struct inbox_statement *statement,
+                             const struct broker_message *message)
 {
-    struct buffer *event = &inbox->event;
+    struct buffer *event = &statement->event;
 
-    buffer_append_text(&inbox->sql,
+    buffer_append_text(&statement->sql,
                        "WITH first AS (INSERT INTO tickwheel.called (webhook_id) VALUES ($1)"
                        " ON CONFLICT (webhook_id) DO NOTHING RETURNING webhook_id) SELECT ");
-    sql_name_append(&inbox->sql, message->names[1]);
-    buffer_append_text(&inbox->sql, "($2::jsonb) IS NULL FROM first");
+    sql_name_append(&statement->sql, message->names[1]);
+    buffer_append_text(&statement->sql, "($2::jsonb) IS NULL FROM first");
     json_open(event, NULL, '{');
     json_put_text(event, "webhook_id", message->id);
     json_put_text(event, "due", inbox_field(message, "tickwheel-due"));
@@ -389,15 +409,33 @@ static size_t inbox_write_call(struct inbox *inbox, const struct broker_message 
         buffer_append_text(event, "\"");
     }
     json_close(event, '}');
-    values[0] = inbox_text(bytes_of(message->id));
-    values[1] = inbox_text(buffer_bytes(event));
-    return 2;
+    statement->values[0] = inbox_text(bytes_of(message->id));
+    statement->values[1] = inbox_text(buffer_bytes(event));
+    statement->value_count = 2;
+}
+
+/* Returns false if out of memory. */
+static bool inbox_statement_write(struct inbox_statement *statement,
+                                  const struct broker_message *message)
+{
+    buffer_clear(&statement->sql);
+    buffer_clear(&statement->headers);
+    buffer_clear(&statement->event);
+    statement->is_call = message->names[1].data != NULL;
+    if (statement->is_call)
+        inbox_write_call(statement, message);
+    else
+        inbox_write_row(statement, message);
+    return !buffer_failed(&statement->sql) && !buffer_failed(&statement->headers) &&
+           !buffer_failed(&statement->event);
 }
 
 /* Copies the statement and its values, each with a NUL behind it. */
-static struct inbox_step *inbox_copy(const struct buffer *sql, const struct postgres_value *values,
-                                     size_t count)
+static struct inbox_step *inbox_copy(const struct inbox_statement *statement)
 {
+    const struct buffer *sql = &statement->sql;
+    const struct postgres_value *values = statement->values;
+    const size_t count = statement->value_count;
     size_t size = sizeof(struct inbox_step) + sql->size + 1;
 
     for (size_t i = 0; i < count; i++)
@@ -424,45 +462,45 @@ static struct inbox_step *inbox_copy(const struct buffer *sql, const struct post
 static bool inbox_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct inbox *inbox = client;
-    const bool is_call = message->names[1].data != NULL;
-    struct inbox_lane *lane = &inbox->lanes[is_call];
-    struct postgres_value values[VALUES];
+    struct inbox_statement *statement = &inbox->statement;
 
     if (inbox->row_count == inbox->row_max)
         return false;
-    buffer_clear(&inbox->sql);
-    buffer_clear(&inbox->headers);
-    buffer_clear(&inbox->event);
-    const size_t count = is_call ? inbox_write_call(inbox, message, values)
-                                 : inbox_write_row(inbox, message, values);
-    const bool failed = buffer_failed(&inbox->sql) || buffer_failed(&inbox->headers) ||
-                        buffer_failed(&inbox->event);
-    struct inbox_step *step = failed ? NULL : inbox_copy(&inbox->sql, values, count);
+    struct inbox_step *step =
+        inbox_statement_write(statement, message) ? inbox_copy(statement) : NULL;
     if (!step) {
         broker_outcome(inbox->settings->sink, ticket, DELIVERY_FAILED, "out of memory");
         return true;
     }
     step->ticket = ticket;
-    step->is_call = is_call;
+    step->is_call = statement->is_call;
     inbox->row_count++;
-    list_push(&lane->fresh, &step->link);
+    list_push(&inbox->lanes[step->is_call].fresh, &step->link);
     return true;
+}
+
+/* Out of memory the message is missing in its transaction, which then fails. */
+static void inbox_stage(struct log_once *once, size_t index, const struct broker_message *message)
+{
+    struct inbox_statement statement;
+
+    inbox_statement_init(&statement);
+    struct inbox_step *step =
+        inbox_statement_write(&statement, message) ? inbox_copy(&statement) : NULL;
+    if (step) {
+        const struct postgres_query query = {
+            .sql = step->sql, .values = step->values, .value_count = step->value_count};
+
+        log_postgres_once_put(once, index, &query, statement.is_call);
+    }
+    free(step);
+    inbox_statement_deinit(&statement);
 }
 
 /* ---- answers ---- */
 
-/* Returns whether the server will refuse the row whenever it is sent: a value that its column does
- * not take, or a row that is too large. What a migration, a grant or other rows may cure is tried
- * again, and so is everything that a function raises. */
-static bool inbox_is_final(const struct inbox_step *step, const char *state)
-{
-    return !step->is_call && (!strncmp(state, "22", 2) || !strncmp(state, "54", 2) ||
-                              !strcmp(state, "23502") || !strcmp(state, "23514"));
-}
-
 static void inbox_note(struct inbox *inbox, struct inbox_step *step, const PGresult *result)
 {
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     struct error error;
 
     step->result = DELIVERY_DONE;
@@ -470,9 +508,10 @@ static void inbox_note(struct inbox *inbox, struct inbox_step *step, const PGres
         return;
     snprintf(step->error, sizeof(step->error), "%.150s", error.text);
     step->is_aborted = postgres_result_is(result, "25P02");
-    step->is_locked = !step->is_call &&
-                      (postgres_result_is(result, "55P03") || postgres_result_is(result, "57014"));
-    step->result = state && inbox_is_final(step, state) ? DELIVERY_ENDED : DELIVERY_FAILED;
+    /* everything that a function raises may be cured */
+    step->is_locked = !step->is_call && postgres_result_is_locked(result);
+    step->result =
+        !step->is_call && postgres_result_is_final(result) ? DELIVERY_ENDED : DELIVERY_FAILED;
     if (postgres_result_is(result, "25006")) /* a standby now */
         inbox->lost = "the server is read only";
 }
@@ -601,6 +640,7 @@ const struct broker_backend broker_postgres = {
     .create = inbox_create,
     .connect = inbox_connect,
     .publish = inbox_publish,
+    .stage = inbox_stage,
     .wait = inbox_wait,
     .disconnect = inbox_disconnect,
     .destroy = inbox_destroy,

@@ -38,40 +38,14 @@ int log_kafka_client_fd(const struct log_kafka_client *client)
 }
 
 enum error_code log_kafka_once_open(const struct log_kafka_once_options *options,
-                                    struct log_kafka_once **ret_once, struct error *ret_error)
+                                    struct log_once **ret_once, struct error *ret_error)
 {
     (void)options, (void)ret_once;
     return log_none_refuse(ret_error);
 }
 
-void log_kafka_once_close(struct log_kafka_once *once)
-{
-    (void)once;
-}
-
-enum error_code log_kafka_once_begin(struct log_kafka_once *once, struct error *ret_error)
-{
-    (void)once;
-    return error_set(ret_error, ERROR_INVALID, "no log");
-}
-
-void log_kafka_once_put(struct log_kafka_once *once, size_t index,
+void log_kafka_once_put(struct log_once *once, size_t index,
                         const struct log_kafka_message *message)
 {
     (void)once, (void)index, (void)message;
-}
-
-bool log_kafka_once_settle(struct log_kafka_once *once, struct log_kafka_report *reports,
-                           size_t count)
-{
-    (void)once, (void)reports, (void)count;
-    return false;
-}
-
-enum error_code log_kafka_once_commit(struct log_kafka_once *once,
-                                      const struct log_kafka_commit *commit, uint64_t *ret_offset,
-                                      struct error *ret_error)
-{
-    (void)once, (void)commit, (void)ret_offset;
-    return error_set(ret_error, ERROR_INVALID, "no log");
 }

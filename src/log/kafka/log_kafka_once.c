@@ -21,9 +21,11 @@ enum {
 };
 
 struct log_kafka_once {
-    const struct log_kafka_once_options *options;
+    struct log_once once;
+    struct log_kafka_options log;
+    uint64_t settle_timeout_ms;
     struct kafka_handle producer;
-    struct log_kafka_report *reports; /* of the messages */
+    struct log_once_report *reports; /* of the messages */
     size_t capacity, sent, answered;
     bool has_failed;
     /* Fields of the frames: */
@@ -33,15 +35,20 @@ struct log_kafka_once {
     const char *reason;
 };
 
+static struct log_kafka_once *log_kafka_once_of(struct log_once *once)
+{
+    return (struct log_kafka_once *)(void *)once;
+}
+
 /* ---- reports ---- */
 
-static struct log_kafka_report once_report_of(rd_kafka_resp_err_t error)
+static struct log_once_report once_report_of(rd_kafka_resp_err_t error)
 {
-    struct log_kafka_report report = {LOG_KAFKA_REFUSED, rd_kafka_err2str(error)};
+    struct log_once_report report = {LOG_ONCE_REFUSED, rd_kafka_err2str(error)};
 
     switch (error) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
-        return (struct log_kafka_report){LOG_KAFKA_TAKEN, ""};
+        return (struct log_once_report){LOG_ONCE_TAKEN, ""};
     case RD_KAFKA_RESP_ERR__MSG_TIMED_OUT:
     case RD_KAFKA_RESP_ERR__PURGE_QUEUE:
     case RD_KAFKA_RESP_ERR__PURGE_INFLIGHT:
@@ -50,14 +57,14 @@ static struct log_kafka_report once_report_of(rd_kafka_resp_err_t error)
     case RD_KAFKA_RESP_ERR__STATE:
     case RD_KAFKA_RESP_ERR__QUEUE_FULL:
     case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:
-        report.fate = LOG_KAFKA_UNKNOWN;
+        report.fate = LOG_ONCE_UNKNOWN;
         break;
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
     case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
-        report.fate = LOG_KAFKA_TOO_LARGE;
+        report.fate = LOG_ONCE_CROWDED;
         break;
     case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* not a valid topic name */
-        report.fate = LOG_KAFKA_NEVER;
+        report.fate = LOG_ONCE_NEVER;
         break;
     default:
         break;
@@ -95,11 +102,163 @@ static void once_hear(void *context, const rd_kafka_message_t *message)
     once->answered++;
 }
 
+static enum error_code once_fail(rd_kafka_error_t *error, const char *what, struct error *ret_error)
+{
+    error_set(ret_error, ERROR_IO, "%s: %.140s", what, rd_kafka_error_string(error));
+    rd_kafka_error_destroy(error);
+    return ERROR_IO;
+}
+
+static int once_left_ms(struct instant until)
+{
+    return (int)(instant_since_ns(instant_now(), until) / 1000000) + 1;
+}
+
+/* ---- a transaction ---- */
+
+static enum error_code log_kafka_once_begin(struct log_once *head, bool is_apart,
+                                            struct error *ret_error)
+{
+    struct log_kafka_once *once = log_kafka_once_of(head);
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer.client);
+
+    (void)is_apart; /* the brokers decide at once, or the topic is refused */
+    once->sent = once->answered = once->frames_answered = 0;
+    once->has_failed = once->is_torn = false;
+    once->reason = NULL;
+    return error ? once_fail(error, "begin a transaction", ret_error) : ERROR_NONE;
+}
+
+static void once_refuse(struct log_kafka_once *once, size_t index, rd_kafka_resp_err_t error)
+{
+    once->reports[index] = once_report_of(error);
+    once->has_failed = true;
+}
+
+static bool once_reserve(struct log_kafka_once *once, size_t index)
+{
+    const size_t capacity = once->capacity ? 2 * once->capacity : 64;
+
+    if (index < once->capacity)
+        return true;
+    struct log_once_report *reports = realloc(once->reports, capacity * sizeof(*reports));
+    if (!reports)
+        return false;
+    once->reports = reports;
+    once->capacity = capacity;
+    return true;
+}
+
+void log_kafka_once_put(struct log_once *head, size_t index,
+                        const struct log_kafka_message *message)
+{
+    struct log_kafka_once *once = log_kafka_once_of(head);
+
+    if (!once_reserve(once, index)) {
+        once->has_failed = true;
+        return;
+    }
+    once->reports[index] = (struct log_once_report){LOG_ONCE_UNKNOWN, "no broker has answered"};
+    once->sent++;
+    const struct kafka_message sent = {.topic = message->topic,
+                                       .partition = RD_KAFKA_PARTITION_UA,
+                                       .key = message->key,
+                                       .value = message->value,
+                                       .headers = message->headers,
+                                       .header_count = message->header_count,
+                                       .opaque = (void *)(uintptr_t)(index + 1)};
+    const rd_kafka_resp_err_t error = kafka_handle_send(&once->producer, &sent);
+    if (error)
+        once_refuse(once, index, error);
+}
+
+/* Finds why a transaction failed. A topic that may not be written to is refused when it joins
+ * the transaction, without a report of a message. Beginning another transaction fails too, with
+ * the reason. */
+static void once_look_for_refusal(struct log_kafka_once *once)
+{
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer.client);
+    const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+
+    once->has_failed |= rd_kafka_error_is_fatal(error) || rd_kafka_error_txn_requires_abort(error);
+    for (size_t i = 0; i < once->sent && once->has_failed; i++) {
+        if (once->reports[i].fate != LOG_ONCE_UNKNOWN)
+            continue;
+        once->reports[i].reason = rd_kafka_err2str(code);
+        if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+            code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+            once->reports[i].fate = LOG_ONCE_SUSPECT;
+    }
+    rd_kafka_error_destroy(error);
+}
+
+static bool log_kafka_once_settle(struct log_once *head, struct log_once_report *reports,
+                                  size_t count)
+{
+    struct log_kafka_once *once = log_kafka_once_of(head);
+    const struct instant until = instant_add_ms(instant_now(), once->settle_timeout_ms);
+
+    while (!once->has_failed && once->answered < once->sent && instant_now().ns < until.ns)
+        if (rd_kafka_poll(once->producer.client, ONCE_POLL_MS) == 0)
+            once_look_for_refusal(once);
+    rd_kafka_poll(once->producer.client, 0); /* others of the request that failed */
+    if (once->has_failed)
+        once_look_for_refusal(once);
+    for (size_t i = 0; i < count; i++)
+        reports[i] = i < once->sent ? once->reports[i]
+                                    : (struct log_once_report){LOG_ONCE_UNKNOWN, "out of memory"};
+    return !once->has_failed && once->answered == count;
+}
+
+static rd_kafka_resp_err_t once_send_frames(struct log_kafka_once *once,
+                                            const struct log_once_commit *commit)
+{
+    const struct log_kafka_options *log = &once->log;
+    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
+
+    for (size_t i = 0; i < commit->frame_count && !error; i++) {
+        const struct kafka_message frame = {
+            .topic = log->topic, .partition = log->partition, .value = commit->frames[i]};
+
+        error = kafka_handle_send(&once->producer, &frame);
+    }
+    return error;
+}
+
+static enum error_code log_kafka_once_commit(struct log_once *head,
+                                             const struct log_once_commit *commit,
+                                             uint64_t *ret_offset, struct error *ret_error)
+{
+    struct log_kafka_once *once = log_kafka_once_of(head);
+    const struct instant until = instant_add_ms(instant_now(), commit->timeout_ms);
+    const rd_kafka_resp_err_t code = once_send_frames(once, commit);
+
+    if (code)
+        return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(code));
+    while (!once->is_torn && once->frames_answered < commit->frame_count)
+        if (instant_now().ns < until.ns)
+            rd_kafka_poll(once->producer.client, ONCE_POLL_MS);
+        else
+            return error_set(ret_error, ERROR_IO, "append: no broker has answered");
+    if (once->is_torn || once->from < commit->from || once->from > commit->to)
+        return error_set(ret_error, ERROR_IO, "append: %.140s",
+                         once->reason ? once->reason : "another record lies before it");
+    rd_kafka_error_t *error;
+    while ((error = rd_kafka_commit_transaction(once->producer.client, once_left_ms(until)))) {
+        if (!rd_kafka_error_is_retriable(error) || instant_now().ns >= until.ns)
+            return once_fail(error, "commit", ret_error);
+        rd_kafka_error_destroy(error);
+    }
+    *ret_offset = once->next - 1;
+    return ERROR_NONE;
+}
+
 /* ---- open and close ---- */
 
-static enum error_code log_kafka_once_start(struct log_kafka_once *once, struct error *ret_error)
+static enum error_code log_kafka_once_start(struct log_kafka_once *once,
+                                            const struct log_kafka_once_options *options,
+                                            struct error *ret_error)
 {
-    const struct log_kafka_once_options *options = once->options;
     const struct log_kafka_options *log = options->log;
     char timeout[24], whole[24];
     const struct log_kafka_property own[] = {
@@ -128,21 +287,10 @@ static enum error_code log_kafka_once_start(struct log_kafka_once *once, struct 
     return kafka_handle_open(&once->producer, &setup, ret_error);
 }
 
-static enum error_code once_fail(rd_kafka_error_t *error, const char *what, struct error *ret_error)
+static enum error_code once_init(struct log_kafka_once *once, uint64_t timeout_ms,
+                                 struct error *ret_error)
 {
-    error_set(ret_error, ERROR_IO, "%s: %.140s", what, rd_kafka_error_string(error));
-    rd_kafka_error_destroy(error);
-    return ERROR_IO;
-}
-
-static int once_left_ms(struct instant until)
-{
-    return (int)(instant_since_ns(instant_now(), until) / 1000000) + 1;
-}
-
-static enum error_code once_init(struct log_kafka_once *once, struct error *ret_error)
-{
-    const struct instant until = instant_add_ms(instant_now(), once->options->open_timeout_ms);
+    const struct instant until = instant_add_ms(instant_now(), timeout_ms);
     rd_kafka_error_t *error;
 
     while ((error = rd_kafka_init_transactions(once->producer.client, once_left_ms(until)))) {
@@ -153,161 +301,37 @@ static enum error_code once_init(struct log_kafka_once *once, struct error *ret_
     return ERROR_NONE;
 }
 
-enum error_code log_kafka_once_open(const struct log_kafka_once_options *options,
-                                    struct log_kafka_once **ret_once, struct error *ret_error)
+static void log_kafka_once_close(struct log_once *head)
 {
-    struct log_kafka_once *once = calloc(1, sizeof(*once));
+    struct log_kafka_once *once = log_kafka_once_of(head);
 
-    if (!once)
-        return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    once->options = options;
-    enum error_code code = log_kafka_once_start(once, ret_error);
-    if (!code)
-        code = once_init(once, ret_error);
-    if (code)
-        log_kafka_once_close(once);
-    else
-        *ret_once = once;
-    return code;
-}
-
-void log_kafka_once_close(struct log_kafka_once *once)
-{
-    if (!once)
-        return;
     kafka_handle_close(&once->producer);
     free(once->reports);
     free(once);
 }
 
-/* ---- a transaction ---- */
-
-enum error_code log_kafka_once_begin(struct log_kafka_once *once, struct error *ret_error)
+enum error_code log_kafka_once_open(const struct log_kafka_once_options *options,
+                                    struct log_once **ret_once, struct error *ret_error)
 {
-    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer.client);
+    static const struct log_once_ops ops = {
+        .begin = log_kafka_once_begin,
+        .settle = log_kafka_once_settle,
+        .commit = log_kafka_once_commit,
+        .close = log_kafka_once_close,
+    };
+    struct log_kafka_once *once = calloc(1, sizeof(*once));
 
-    once->sent = once->answered = once->frames_answered = 0;
-    once->has_failed = once->is_torn = false;
-    once->reason = NULL;
-    return error ? once_fail(error, "begin a transaction", ret_error) : ERROR_NONE;
-}
-
-static void once_refuse(struct log_kafka_once *once, size_t index, rd_kafka_resp_err_t error)
-{
-    once->reports[index] = once_report_of(error);
-    once->has_failed = true;
-}
-
-static bool once_reserve(struct log_kafka_once *once, size_t index)
-{
-    const size_t capacity = once->capacity ? 2 * once->capacity : 64;
-
-    if (index < once->capacity)
-        return true;
-    struct log_kafka_report *reports = realloc(once->reports, capacity * sizeof(*reports));
-    if (!reports)
-        return false;
-    once->reports = reports;
-    once->capacity = capacity;
-    return true;
-}
-
-void log_kafka_once_put(struct log_kafka_once *once, size_t index,
-                        const struct log_kafka_message *message)
-{
-    if (!once_reserve(once, index)) {
-        once->has_failed = true;
-        return;
-    }
-    once->reports[index] = (struct log_kafka_report){LOG_KAFKA_UNKNOWN, "no broker has answered"};
-    once->sent++;
-    const struct kafka_message sent = {.topic = message->topic,
-                                       .partition = RD_KAFKA_PARTITION_UA,
-                                       .key = message->key,
-                                       .value = message->value,
-                                       .headers = message->headers,
-                                       .header_count = message->header_count,
-                                       .opaque = (void *)(uintptr_t)(index + 1)};
-    const rd_kafka_resp_err_t error = kafka_handle_send(&once->producer, &sent);
-    if (error)
-        once_refuse(once, index, error);
-}
-
-/* Finds why a transaction failed. A topic that may not be written to is refused when it joins
- * the transaction, without a report of a message. Beginning another transaction fails too, with
- * the reason. */
-static void once_look_for_refusal(struct log_kafka_once *once)
-{
-    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer.client);
-    const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
-
-    once->has_failed |= rd_kafka_error_is_fatal(error) || rd_kafka_error_txn_requires_abort(error);
-    for (size_t i = 0; i < once->sent && once->has_failed; i++) {
-        if (once->reports[i].fate != LOG_KAFKA_UNKNOWN)
-            continue;
-        once->reports[i].reason = rd_kafka_err2str(code);
-        if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
-            code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
-            once->reports[i].fate = LOG_KAFKA_SUSPECT;
-    }
-    rd_kafka_error_destroy(error);
-}
-
-bool log_kafka_once_settle(struct log_kafka_once *once, struct log_kafka_report *reports,
-                           size_t count)
-{
-    const struct instant until = instant_add_ms(instant_now(), once->options->settle_timeout_ms);
-
-    while (!once->has_failed && once->answered < once->sent && instant_now().ns < until.ns)
-        if (rd_kafka_poll(once->producer.client, ONCE_POLL_MS) == 0)
-            once_look_for_refusal(once);
-    rd_kafka_poll(once->producer.client, 0); /* others of the request that failed */
-    if (once->has_failed)
-        once_look_for_refusal(once);
-    for (size_t i = 0; i < count; i++)
-        reports[i] = i < once->sent ? once->reports[i]
-                                    : (struct log_kafka_report){LOG_KAFKA_UNKNOWN, "out of memory"};
-    return !once->has_failed && once->answered == count;
-}
-
-static rd_kafka_resp_err_t once_send_frames(struct log_kafka_once *once,
-                                            const struct log_kafka_commit *commit)
-{
-    const struct log_kafka_options *log = once->options->log;
-    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
-
-    for (size_t i = 0; i < commit->frame_count && !error; i++) {
-        const struct kafka_message frame = {
-            .topic = log->topic, .partition = log->partition, .value = commit->frames[i]};
-
-        error = kafka_handle_send(&once->producer, &frame);
-    }
-    return error;
-}
-
-enum error_code log_kafka_once_commit(struct log_kafka_once *once,
-                                      const struct log_kafka_commit *commit, uint64_t *ret_offset,
-                                      struct error *ret_error)
-{
-    const struct instant until = instant_add_ms(instant_now(), commit->timeout_ms);
-    const rd_kafka_resp_err_t code = once_send_frames(once, commit);
-
+    if (!once)
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    once->once.ops = &ops;
+    once->log = *options->log;
+    once->settle_timeout_ms = options->settle_timeout_ms;
+    enum error_code code = log_kafka_once_start(once, options, ret_error);
+    if (!code)
+        code = once_init(once, options->open_timeout_ms, ret_error);
     if (code)
-        return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(code));
-    while (!once->is_torn && once->frames_answered < commit->frame_count)
-        if (instant_now().ns < until.ns)
-            rd_kafka_poll(once->producer.client, ONCE_POLL_MS);
-        else
-            return error_set(ret_error, ERROR_IO, "append: no broker has answered");
-    if (once->is_torn || once->from < commit->from || once->from > commit->to)
-        return error_set(ret_error, ERROR_IO, "append: %.140s",
-                         once->reason ? once->reason : "another record lies before it");
-    rd_kafka_error_t *error;
-    while ((error = rd_kafka_commit_transaction(once->producer.client, once_left_ms(until)))) {
-        if (!rd_kafka_error_is_retriable(error) || instant_now().ns >= until.ns)
-            return once_fail(error, "commit", ret_error);
-        rd_kafka_error_destroy(error);
-    }
-    *ret_offset = once->next - 1;
-    return ERROR_NONE;
+        log_kafka_once_close(&once->once);
+    else
+        *ret_once = &once->once;
+    return code;
 }

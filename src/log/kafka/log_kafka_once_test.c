@@ -26,12 +26,12 @@ struct kafka_once_fixture {
     char topic[24], id[24];
     struct log_kafka_options log;
     struct log_kafka_once_options options;
-    struct log_kafka_once *once;
+    struct log_once *once;
 };
 
-static struct log_kafka_once *kafka_once_open_one(const struct kafka_once_fixture *fixture)
+static struct log_once *kafka_once_open_one(const struct kafka_once_fixture *fixture)
 {
-    struct log_kafka_once *once = NULL;
+    struct log_once *once = NULL;
     struct error error;
 
     if (log_kafka_once_open(&fixture->options, &once, &error))
@@ -82,7 +82,7 @@ static int kafka_once_tear_down(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
 
-    log_kafka_once_close(fixture->once);
+    log_once_close(fixture->once);
     if (fixture->cluster) {
         rd_kafka_mock_cluster_destroy(fixture->cluster);
         rd_kafka_destroy(fixture->owner);
@@ -103,37 +103,37 @@ static struct log_kafka_message kafka_once_message(const struct kafka_once_fixtu
                                       .header_count = 1};
 }
 
-static bool kafka_once_stage(struct kafka_once_fixture *fixture, struct log_kafka_report *reports,
+static bool kafka_once_stage(struct kafka_once_fixture *fixture, struct log_once_report *reports,
                              size_t count)
 {
     const struct log_kafka_message message = kafka_once_message(fixture);
     struct error error;
 
-    if (log_kafka_once_begin(fixture->once, &error))
+    if (log_once_begin(fixture->once, false, &error))
         fail_msg("%s", error.text);
     for (size_t i = 0; i < count; i++)
         log_kafka_once_put(fixture->once, i, &message);
-    return log_kafka_once_settle(fixture->once, reports, count);
+    return log_once_settle(fixture->once, reports, count);
 }
 
 static enum error_code kafka_once_commit(struct kafka_once_fixture *fixture, uint64_t from,
                                          uint64_t to, uint64_t *ret_offset)
 {
     static const struct bytes frames[] = {{"one", 3}, {"two", 3}};
-    const struct log_kafka_commit commit = {frames, 2, from, to, 20000};
+    const struct log_once_commit commit = {frames, 2, from, to, 20000};
     struct error error;
 
-    return log_kafka_once_commit(fixture->once, &commit, ret_offset, &error);
+    return log_once_commit(fixture->once, &commit, ret_offset, &error);
 }
 
 static void test_together(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
-    struct log_kafka_report reports[100];
+    struct log_once_report reports[100];
     uint64_t offset;
 
     assert_true(kafka_once_stage(fixture, reports, 100));
-    assert_int_equal(reports[99].fate, LOG_KAFKA_TAKEN);
+    assert_int_equal(reports[99].fate, LOG_ONCE_TAKEN);
     assert_int_equal(kafka_once_commit(fixture, 0, 0, &offset), ERROR_NONE);
     assert_int_equal(offset, 1);
     assert_true(kafka_once_stage(fixture, reports, 1)); /* behind the marker */
@@ -145,14 +145,14 @@ static void test_together(void **state)
 static void test_out_of_place(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
-    struct log_kafka_report report;
+    struct log_once_report report;
     uint64_t offset;
 
     assert_true(kafka_once_stage(fixture, &report, 1));
     assert_int_equal(kafka_once_commit(fixture, 0, 0, &offset), ERROR_NONE);
     assert_true(kafka_once_stage(fixture, &report, 1));
     assert_int_equal(kafka_once_commit(fixture, 0, 1, &offset), ERROR_IO);
-    log_kafka_once_close(fixture->once);
+    log_once_close(fixture->once);
     fixture->once = kafka_once_open_one(fixture);
     assert_true(kafka_once_stage(fixture, &report, 1));
     assert_int_equal(kafka_once_commit(fixture, 4, 7, &offset),
@@ -162,7 +162,7 @@ static void test_out_of_place(void **state)
 static void test_a_refused_message(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
-    struct log_kafka_report report;
+    struct log_once_report report;
     uint64_t offset;
 
     if (!fixture->cluster)
@@ -170,9 +170,9 @@ static void test_a_refused_message(void **state)
     rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE, 1,
                                       RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
     assert_false(kafka_once_stage(fixture, &report, 1));
-    assert_int_equal(report.fate, LOG_KAFKA_TOO_LARGE);
+    assert_int_equal(report.fate, LOG_ONCE_CROWDED);
     assert_non_null(strstr(report.reason, "too large"));
-    log_kafka_once_close(fixture->once);
+    log_once_close(fixture->once);
     fixture->once = kafka_once_open_one(fixture);
     assert_true(kafka_once_stage(fixture, &report, 1));
     assert_int_equal(kafka_once_commit(fixture, 0, 0, &offset), ERROR_NONE);
@@ -182,15 +182,15 @@ static void test_a_refused_message(void **state)
 static void test_a_topic_that_is_not_allowed(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
-    struct log_kafka_report reports[2];
+    struct log_once_report reports[2];
 
     if (!fixture->cluster)
         skip();
     rd_kafka_mock_push_request_errors(fixture->cluster, ADD, 1,
                                       RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
     assert_false(kafka_once_stage(fixture, reports, 2));
-    assert_int_equal(reports[0].fate, LOG_KAFKA_SUSPECT);
-    assert_int_equal(reports[1].fate, LOG_KAFKA_SUSPECT);
+    assert_int_equal(reports[0].fate, LOG_ONCE_SUSPECT);
+    assert_int_equal(reports[1].fate, LOG_ONCE_SUSPECT);
     assert_non_null(strstr(reports[1].reason, "authorization"));
 }
 
@@ -198,15 +198,15 @@ static void test_no_such_topic(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
     struct log_kafka_message message = kafka_once_message(fixture);
-    struct log_kafka_report report;
+    struct log_once_report report;
 
     if (fixture->cluster)
         skip(); /* it makes them */
     message.topic = "missing";
-    assert_int_equal(log_kafka_once_begin(fixture->once, NULL), ERROR_NONE);
+    assert_int_equal(log_once_begin(fixture->once, false, NULL), ERROR_NONE);
     log_kafka_once_put(fixture->once, 0, &message);
-    assert_false(log_kafka_once_settle(fixture->once, &report, 1));
-    assert_int_equal(report.fate, LOG_KAFKA_REFUSED);
+    assert_false(log_once_settle(fixture->once, &report, 1));
+    assert_int_equal(report.fate, LOG_ONCE_REFUSED);
     assert_non_null(strstr(report.reason, "Unknown topic"));
 }
 
@@ -214,15 +214,15 @@ static void test_no_such_topic(void **state)
 static void test_a_fenced_producer(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
-    struct log_kafka_report report;
+    struct log_once_report report;
     uint64_t offset;
 
     if (fixture->cluster)
         skip();
     assert_true(kafka_once_stage(fixture, &report, 1));
-    struct log_kafka_once *next = kafka_once_open_one(fixture);
+    struct log_once *next = kafka_once_open_one(fixture);
     assert_int_equal(kafka_once_commit(fixture, 0, 0, &offset), ERROR_IO);
-    log_kafka_once_close(fixture->once);
+    log_once_close(fixture->once);
     fixture->once = next;
     assert_true(kafka_once_stage(fixture, &report, 1));
     assert_int_equal(kafka_once_commit(fixture, 0, 0, &offset), ERROR_NONE);
@@ -232,18 +232,18 @@ static void test_a_fenced_producer(void **state)
 static void test_nobody_answers(void **state)
 {
     struct kafka_once_fixture *fixture = *state;
-    struct log_kafka_report report;
-    struct log_kafka_once *once = NULL;
+    struct log_once_report report;
+    struct log_once *once = NULL;
     struct error error;
 
     if (!fixture->cluster)
         skip();
-    log_kafka_once_close(fixture->once);
+    log_once_close(fixture->once);
     fixture->options.settle_timeout_ms = 1000;
     fixture->once = kafka_once_open_one(fixture);
     assert_int_equal(rd_kafka_mock_broker_set_down(fixture->cluster, 1), 0);
     assert_false(kafka_once_stage(fixture, &report, 1));
-    assert_int_equal(report.fate, LOG_KAFKA_UNKNOWN);
+    assert_int_equal(report.fate, LOG_ONCE_UNKNOWN);
     fixture->options.open_timeout_ms = 500;
     assert_int_equal(log_kafka_once_open(&fixture->options, &once, &error), ERROR_IO);
     assert_null(once);

@@ -207,11 +207,14 @@ static void log_postgres_client_free(struct log_postgres_client *client)
     }
     postgres_connection_close(&client->reader);
     postgres_connection_close(&client->trimmer);
+    for (size_t i = 0; i < LOG_POSTGRES_SESSIONS; i++)
+        postgres_connection_close(&client->sessions[i].connection);
     buffer_deinit(&client->numbers[0]);
     buffer_deinit(&client->numbers[1]);
     free(client->read.logs);
     if (client->event_fd >= 0)
         close(client->event_fd);
+    pthread_cond_destroy(&client->session_freed);
     pthread_mutex_destroy(&client->lock);
     free(client);
 }
@@ -227,6 +230,7 @@ enum error_code log_postgres_client_open(const struct log_postgres_options *opti
     client->options = *options;
     list_init(&client->logs);
     pthread_mutex_init(&client->lock, NULL);
+    instant_condition_init(&client->session_freed);
     client->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     enum error_code code = client->event_fd < 0
                                ? error_set(ret_error, ERROR_IO, "no descriptor left")

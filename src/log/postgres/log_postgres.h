@@ -21,7 +21,8 @@
  * and with `must_replicate` each append does.
  *
  * Errors     ERROR_INVALID for a URI that libpq does not take.
- * Threads    As log.h. A client has one thread, with at most LOG_POSTGRES_CONNECTIONS connections.
+ * Threads    As log.h. A client has one thread, with at most LOG_POSTGRES_CONNECTIONS connections;
+ *            log_postgres_once.h uses three more.
  */
 #ifndef TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_H
 #define TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_H

@@ -11,6 +11,7 @@
 enum {
     CONNECT_MS = 2000,
     ANSWER_MS = 4000, /* of the reader, and of a lane while the reader gets no answer */
+    SESSION_MS = 10000,
     LANE_MS = 600000,
     BATCH_BYTES = 4 << 20, /* size from which no more appends join a statement */
     READ_BYTES = 1 << 20,  /* size from which no more records of one log are read at once */
@@ -89,8 +90,7 @@ static void log_postgres_tell(struct log_postgres *log)
         eventfd_write(log->event_fd, 1);
 }
 
-/* Returns the number of the partition in the table. */
-static uint64_t log_postgres_row(uint32_t partition)
+uint64_t log_postgres_row(uint32_t partition)
 {
     return partition == LOG_POSTGRES_CONTROL ? UINT64_MAX : partition;
 }
@@ -143,6 +143,10 @@ enum error_code log_postgres_client_prepare(struct log_postgres_client *client,
         code = postgres_connection_open(&client->trimmer, &setup, ret_error);
     for (size_t i = 0; i < LOG_POSTGRES_LANES && !code; i++)
         code = postgres_connection_open(&client->lanes[i].connection, &setup, ret_error);
+    setup.answer_ms = SESSION_MS;
+    setup.cancels = true;
+    for (size_t i = 0; i < LOG_POSTGRES_SESSIONS && !code; i++)
+        code = postgres_connection_open(&client->sessions[i].connection, &setup, ret_error);
     return code;
 }
 
@@ -168,7 +172,8 @@ static void log_postgres_choose(struct log_postgres_client *client, struct log_p
         struct log_postgres *log = list_item(link, struct log_postgres, link);
         const enum log_postgres_step step = log->state.append.step;
 
-        if (step == LOG_POSTGRES_IDLE || log->state.append.is_sent)
+        if (step == LOG_POSTGRES_IDLE || step == LOG_POSTGRES_TRANSACTS ||
+            log->state.append.is_sent)
             continue;
         if (step != LOG_POSTGRES_WAITS) { /* a question about one append alone */
             if (lane->count > 0)
@@ -390,7 +395,8 @@ static void log_postgres_expire(struct log_postgres_client *client, struct insta
     LIST_FOR_EACH (&client->logs, link) {
         struct log_postgres *log = list_item(link, struct log_postgres, link);
 
-        if (log->state.append.step == LOG_POSTGRES_IDLE || now.ns < log->state.append.until.ns)
+        if (log->state.append.step == LOG_POSTGRES_IDLE ||
+            log->state.append.step == LOG_POSTGRES_TRANSACTS || now.ns < log->state.append.until.ns)
             continue;
         for (size_t i = 0; i < LOG_POSTGRES_LANES; i++)
             for (size_t k = 0; k < client->lanes[i].count; k++)

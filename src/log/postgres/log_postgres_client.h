@@ -6,8 +6,8 @@
  * - One reads: a statement asks for the next records of all logs that have none left.
  * - One trims.
  *
- * Only the thread uses connections, and it holds no lock then. A lane's server may be unable to
- * answer because a standby is away; ending the connection would leave a session that waits. So a
+ * Only the thread uses these connections, and it holds no lock then. A lane's server may be unable
+ * to answer because a standby is away; ending the connection would leave a session that waits. So a
  * lane is given up only when the reader gets no answer either.
  *
  * Threads    A lock guards what logs and the thread share.
@@ -53,6 +53,15 @@ struct log_postgres_lane {
     struct buffer numbers[4], bodies;
 };
 
+/* A connection for transactions of log_postgres_once.h. One of a partition uses it at a time. */
+struct log_postgres_session {
+    struct postgres_connection connection;
+    bool is_taken;
+};
+
+/* The last one is for transactions that must not delay others. */
+enum { LOG_POSTGRES_SESSIONS = 3, LOG_POSTGRES_APART = LOG_POSTGRES_SESSIONS - 1 };
+
 struct log_postgres_client {
     struct log_postgres_options options;
     char append_sql[1200], look_sql[500], repeat_sql[600], seek_sql[300], read_sql[1000],
@@ -66,6 +75,11 @@ struct log_postgres_client {
     char cause[200];    /* last error of a connection or statement; empty after an answer */
     bool refuses_alone; /* the last statement that writes failed: it would not be replicated */
     struct instant answered_at; /* time of the last answer of the server */
+
+    /* They connect when they are used; is_taken is guarded by lock, and the connection is that of
+     * whoever took it. */
+    struct log_postgres_session sessions[LOG_POSTGRES_SESSIONS];
+    pthread_cond_t session_freed;
 
     /* The thread's. */
     struct log_postgres_lane lanes[LOG_POSTGRES_LANES];
@@ -95,6 +109,9 @@ struct log_postgres_client {
 /* Writes the statements and sets the connections up. */
 enum error_code log_postgres_client_prepare(struct log_postgres_client *client,
                                             struct error *ret_error);
+
+/* Returns the number of the partition in the table. */
+uint64_t log_postgres_row(uint32_t partition);
 
 /* Runs the thread; `argument` is the client. */
 void *log_postgres_client_run(void *argument);

@@ -1,6 +1,7 @@
 /* log_postgres_state.c - the state of one log on PostgreSQL; see log_postgres_state.h. */
 #include "log/postgres/log_postgres_state.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,30 @@ static void log_postgres_land(struct log_postgres_state *state, uint64_t appende
         log_postgres_give(state, append->place + 1, append->chain);
 }
 
+bool log_postgres_state_transact(struct log_postgres_state *state, uint64_t from, uint64_t to,
+                                 struct bytes bytes)
+{
+    struct log_postgres_append *append = &state->append;
+
+    if (append->step != LOG_POSTGRES_IDLE || append->done.kind != LOG_NOTHING || !state->is_given ||
+        state->given < from || state->given > to)
+        return false;
+    append->step = LOG_POSTGRES_TRANSACTS;
+    append->place = state->given;
+    append->before = state->given_chain;
+    append->chain = bytes_hash(append->before, bytes);
+    return true;
+}
+
+void log_postgres_state_transacted(struct log_postgres_state *state, bool has_landed, uint64_t next,
+                                   uint64_t chain)
+{
+    assert(state->append.step == LOG_POSTGRES_TRANSACTS);
+    state->append.step = LOG_POSTGRES_IDLE;
+    if (has_landed && (!state->is_given || state->given == state->append.place))
+        log_postgres_give(state, next, chain);
+}
+
 /* Places the append after this record. */
 static void log_postgres_replace(struct log_postgres_state *state, uint64_t place, uint64_t before)
 {
@@ -280,6 +305,7 @@ void log_postgres_state_answer(struct log_postgres_state *state,
     append->is_sent = false;
     switch (append->step) {
     case LOG_POSTGRES_IDLE:
+    case LOG_POSTGRES_TRANSACTS:
         break;
     case LOG_POSTGRES_LOOKS:
         log_postgres_look(state, answer);

@@ -26,11 +26,13 @@ enum { LOG_POSTGRES_REASON_SIZE = 160 };
 
 /* What to ask the server about the append. */
 enum log_postgres_step {
-    LOG_POSTGRES_IDLE,   /* no append */
-    LOG_POSTGRES_WAITS,  /* insert it at its place, if the record before has the chain `before` */
-    LOG_POSTGRES_SEEKS,  /* find the end of the log */
-    LOG_POSTGRES_LOOKS,  /* it was not inserted: find what is at its place, and before */
-    LOG_POSTGRES_REPEATS /* it is there: write it again, which waits until it is replicated */
+    LOG_POSTGRES_IDLE,    /* no append */
+    LOG_POSTGRES_WAITS,   /* insert it at its place, if the record before has the chain `before` */
+    LOG_POSTGRES_SEEKS,   /* find the end of the log */
+    LOG_POSTGRES_LOOKS,   /* it was not inserted: find what is at its place, and before */
+    LOG_POSTGRES_REPEATS, /* it is there: write it again, which waits until it is replicated */
+    /* nothing: log_postgres_once.h inserts it, and others after it */
+    LOG_POSTGRES_TRANSACTS
 };
 
 struct log_postgres_append {
@@ -81,6 +83,19 @@ enum log_kind log_postgres_state_take(struct log_postgres_state *state,
  * server that lost it may need them. False if it knows none. */
 bool log_postgres_state_trims(const struct log_postgres_state *state, uint64_t *ret_place,
                               uint64_t *ret_chain);
+
+/* ---- appends of log_postgres_once.h ---- */
+
+/* Begins an append whose first record is `bytes`, after the last record that the owner knows, and
+ * sets its place and chains. Returns false if that place is not between `from` and `to`, or an
+ * append is in flight. */
+bool log_postgres_state_transact(struct log_postgres_state *state, uint64_t from, uint64_t to,
+                                 struct bytes bytes);
+
+/* Ends it, without an event. If it has landed, `chain` is that of its last record, and `next` the
+ * place after that. */
+void log_postgres_state_transacted(struct log_postgres_state *state, bool has_landed, uint64_t next,
+                                   uint64_t chain);
 
 /* ---- answers to the question of `append.step` ---- */
 

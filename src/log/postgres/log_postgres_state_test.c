@@ -287,11 +287,52 @@ static void test_a_control_log(void **state)
                 log->append.before == 99);
 }
 
+/* Records that another connection inserts: they are read after the answer, and the next append goes
+ * after the last one. */
+static void test_a_transaction_lands(void **state)
+{
+    struct log_postgres_state *log = *state;
+    const uint64_t chain_c = bytes_hash(chain_b(), C);
+
+    assert_false(log_postgres_state_transact(log, 2, 3, B)); /* not its place */
+    assert_false(log_postgres_state_transact(log, 0, 0, B));
+    assert_true(log_postgres_state_transact(log, 1, 2, B));
+    assert_int_equal(log->append.step, LOG_POSTGRES_TRANSACTS);
+    assert_true(log->append.place == 1 && log->append.before == chain_a());
+    assert_int_equal(log_postgres_state_append(log, 8, C, (struct instant){9}, NULL),
+                     ERROR_OVERLOADED);
+    assert_false(log_postgres_state_transact(log, 1, 2, B));
+    log_postgres_state_read(log, 1, chain_b(), B); /* visible, and perhaps not replicated */
+    log_postgres_state_read(log, 2, chain_c, C);
+    log_postgres_state_read_all(log, 1, 3, false);
+    assert_takes(log, LOG_NOTHING, 0);
+    log_postgres_state_transacted(log, true, 3, chain_c);
+    assert_takes(log, LOG_NOTHING, 0);
+    append_b(log);
+    assert_true(log->append.place == 3 && log->append.before == chain_c);
+    log_postgres_state_read(log, 1, chain_b(), B);
+    assert_takes(log, LOG_RECORD, 1);
+}
+
+/* One that did not land, or may not have: the next append names the same place. */
+static void test_a_transaction_in_doubt(void **state)
+{
+    struct log_postgres_state *log = *state;
+
+    assert_true(log_postgres_state_transact(log, 1, 1, C));
+    log_postgres_state_transacted(log, false, 2, 77);
+    assert_takes(log, LOG_NOTHING, 0);
+    append_b(log);
+    assert_true(log->append.place == 1 && log->append.before == chain_a());
+    assert_false(log_postgres_state_transact(log, 1, 1, C)); /* an append is in flight */
+}
+
 int main(void)
 {
 #define STATE_TEST(test) cmocka_unit_test_setup_teardown(test, state_set_up, state_tear_down)
     const struct CMUnitTest tests[] = {
         STATE_TEST(test_an_append_lands),         STATE_TEST(test_records_that_are_taken_late),
+        STATE_TEST(test_a_transaction_lands),     STATE_TEST(test_a_transaction_in_doubt),
         STATE_TEST(test_an_append_is_found),      STATE_TEST(test_an_append_is_refused),
         STATE_TEST(test_a_place_that_is_trimmed), STATE_TEST(test_an_append_after_a_lost_record),
         STATE_TEST(test_the_own_record_waits),    STATE_TEST(test_the_record_before),

@@ -441,9 +441,8 @@ static void postgres_connection_wait(const struct postgres_connection *connectio
     poll(&fd, fd.fd < 0 ? 0 : 1, (int)(wait_ms < 1000 ? wait_ms : 1000));
 }
 
-/* Waits until queries can be sent. */
-static enum error_code postgres_connection_await_ready(struct postgres_connection *connection,
-                                                       struct error *ret_error)
+enum error_code postgres_connection_await_ready(struct postgres_connection *connection,
+                                                struct error *ret_error)
 {
     const struct instant until =
         instant_add_ms(instant_now(), connection->setup_.connect_ms * connection->host_count_);
@@ -456,18 +455,18 @@ static enum error_code postgres_connection_await_ready(struct postgres_connectio
     return ERROR_NONE;
 }
 
-static enum error_code postgres_connection_await_answer(struct postgres_connection *connection,
-                                                        unsigned generation, PGresult **ret_result,
-                                                        struct error *ret_error)
+enum error_code postgres_connection_await(struct postgres_connection *connection,
+                                          unsigned generation, struct instant until,
+                                          PGresult **ret_result, struct error *ret_error)
 {
-    const struct instant until = instant_add_ms(instant_now(), connection->setup_.answer_ms);
-
     for (;;) {
         if (!postgres_connection_turn(connection) || connection->generation != generation)
             return error_set(ret_error, ERROR_IO, "%.190s", connection->cause);
         *ret_result = postgres_connection_take(connection); /* before the wait: a turn reads all */
         if (*ret_result)
             return ERROR_NONE;
+        if (instant_now().ns >= until.ns)
+            return error_set(ret_error, ERROR_IO, "the server did not answer in time");
         postgres_connection_wait(connection, until);
     }
 }
@@ -485,7 +484,8 @@ enum error_code postgres_connection_ask_all(struct postgres_connection *connecti
     for (size_t i = 0; i < count && !code; i++)
         code = postgres_connection_send(connection, &queries[i], ret_error);
     for (size_t i = 0; i < count && !code; i++) {
-        code = postgres_connection_await_answer(connection, generation, &ret_results[i], ret_error);
+        code = postgres_connection_await(connection, generation, (struct instant){UINT64_MAX},
+                                         &ret_results[i], ret_error);
         if (!code && !refused)
             refused = postgres_result_check(ret_results[i], ret_error);
     }
@@ -539,6 +539,19 @@ bool postgres_result_is(const PGresult *result, const char *sqlstate)
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
     return state && !strcmp(state, sqlstate);
+}
+
+bool postgres_result_is_final(const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    return state && (!strncmp(state, "22", 2) || !strncmp(state, "54", 2) ||
+                     !strcmp(state, "23502") || !strcmp(state, "23514"));
+}
+
+bool postgres_result_is_locked(const PGresult *result)
+{
+    return postgres_result_is(result, "55P03") || postgres_result_is(result, "57014");
 }
 
 uint64_t postgres_result_u64(const PGresult *result, int row, int column)

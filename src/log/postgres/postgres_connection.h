@@ -115,6 +115,16 @@ enum error_code postgres_connection_send(struct postgres_connection *connection,
 /* Returns the next answer, or NULL if there is none yet. Rows are in binary format. */
 PGresult *postgres_connection_take(struct postgres_connection *connection);
 
+/* Waits until queries can be sent, connecting for at most connect_ms times the number of hosts. */
+enum error_code postgres_connection_await_ready(struct postgres_connection *connection,
+                                                struct error *ret_error);
+
+/* Waits until `until` for the next answer of this generation's connection, and at most for
+ * answer_ms, after which the connection is broken. */
+enum error_code postgres_connection_await(struct postgres_connection *connection,
+                                          unsigned generation, struct instant until,
+                                          PGresult **ret_result, struct error *ret_error);
+
 /* Sends the query and waits for its answer, at most answer_ms, connecting before for at most
  * connect_ms times the number of hosts. Nothing else may be in flight. A refused query fails with
  * the words of the server; `ret_result` may be NULL. If the answer is missing, the query may have
@@ -146,6 +156,14 @@ enum error_code postgres_result_check(const PGresult *result, struct error *ret_
 
 /* Returns whether the query was refused with this SQLSTATE, such as "23505". */
 bool postgres_result_is(const PGresult *result, const char *sqlstate);
+
+/* Returns whether the server will refuse the insert of such a row whenever it is sent: a value that
+ * its column does not take, or a row that is too large. What a migration, a grant or other rows may
+ * cure is not final. */
+bool postgres_result_is_final(const PGresult *result);
+
+/* Returns whether the insert waited too long, for a lock of its table. */
+bool postgres_result_is_locked(const PGresult *result);
 
 /* Returns the value of a field; 0 and empty if it is NULL. */
 uint64_t postgres_result_u64(const PGresult *result, int row, int column);

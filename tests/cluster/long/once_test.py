@@ -59,12 +59,19 @@ class OnceTest(broker_once_test.OnceCase):
         self.compare(self.under_load(faults))
 
 
+# no row stays in the table, so that it knows no repeat; each that was inserted is in inbox_came
+FORGETS = """CREATE TABLE inbox_came (LIKE inbox);
+    CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN INSERT INTO public.inbox_came SELECT NEW.*; RETURN NULL; END $$;
+    CREATE TRIGGER forget BEFORE INSERT ON inbox FOR EACH ROW EXECUTE FUNCTION forget()"""
+
+
 class Inbox:
     """The table, in the place of a receiver of webhooks: a row has arrived at the time of its INSERT. No row is ever deleted, so
     that a second one of a firing cannot go unseen."""
 
-    def __init__(self, pair):
-        self.pair = pair
+    def __init__(self, pair, table):
+        self.pair, self.table = pair, table
         self.began_us = load.now_us()
 
     def __enter__(self):
@@ -74,10 +81,12 @@ class Inbox:
         pass
 
     @staticmethod
-    def create(primary):
+    def create(primary, forgets):
         primary.look("CREATE TABLE public.inbox (webhook_id text PRIMARY KEY, due timestamptz NOT NULL, attempt integer NOT NULL, "
                      "key text, headers jsonb NOT NULL, payload jsonb, body bytea, "
                      "at timestamptz NOT NULL DEFAULT clock_timestamp())")
+        if forgets:
+            primary.look(FORGETS)
 
     @staticmethod
     def url(_path="/ok"):
@@ -86,25 +95,28 @@ class Inbox:
     def arrivals(self):
         rows = self.pair.primary.look(
             "SELECT (extract(epoch FROM at) * 1000000)::bigint, webhook_id, (extract(epoch FROM due) * 1000)::bigint, attempt, "
-            f"headers->>'tickwheel-epoch' FROM inbox WHERE at >= to_timestamp({self.began_us} / 1000000.0)")
+            f"headers->>'tickwheel-epoch' FROM {self.table} WHERE at >= to_timestamp({self.began_us} / 1000000.0)")
         return [harness.Arrival(int(at_us), webhook_id, int(due_ms), int(attempt), int(epoch), self.url())
                 for at_us, webhook_id, due_ms, attempt, epoch in (row.split("|") for row in rows.splitlines())]
 
 
 class InboxTest(fault_case.FaultCase):
+    """At least once, and the table drops repeats."""
+
     logs = ("postgres",)
+    parameters, forgets = "", False
 
     def make_node(self, number):
-        self.node_flags = ("--broker-connections", f"shop={self.brokers.brokers()}")
+        self.node_flags = ("--broker-connections", f"shop={self.brokers.brokers()}{self.parameters}")
         return super().make_node(number)
 
     def start(self):
         self.several = self.of_cancelled = 0
-        Inbox.create(self.brokers.primary)
+        Inbox.create(self.brokers.primary, self.forgets)
         super().start()
 
     def make_receiver(self):
-        return Inbox(self.brokers)
+        return Inbox(self.brokers, "inbox_came" if self.forgets else "inbox")
 
     def judge(self, verdict):
         rows = load.arrived(self.receiver)
@@ -154,6 +166,12 @@ class InboxTest(fault_case.FaultCase):
                         self.kill_node(number)
         self.figures.show("into a table: kill -9 of a node, or of a server")
         self.assertEqual((self.several, self.of_cancelled), (0, 0))
+
+
+class InboxOnceTest(InboxTest):
+    """In the log's transactions, and the table knows nothing of repeats."""
+
+    parameters, forgets = "?exactly_once=true", True
 
 
 if __name__ == "__main__":
