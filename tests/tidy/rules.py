@@ -453,6 +453,14 @@ def named_pages(root):
     return wrong
 
 
+def short_documents(root):
+    """docs/ has at most 28 pages, of 45,000 words together: who adds to it leaves out something else."""
+    words = {path: len(read(root, path).split()) for path in files(root, ".md") if path.startswith("docs/")}
+    if len(words) <= 28 and sum(words.values()) <= 45000:
+        return []
+    return [f"{max(words, key=words.get)}: the longest of {len(words)} pages with {sum(words.values())} words"]
+
+
 def quotes(root):
     """A block after <!-- quote FILE NAME --> in a document equals the marked part of the source."""
     wrong = []

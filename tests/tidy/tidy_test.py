@@ -185,6 +185,7 @@ OFFENDERS = {
         ("src/base/bad.h", "struct x { uint64_t y; };\n"),
     ],
     rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n"), ("docs/bad.md", "# It\n\n[it](#gone)\n")],
+    rules.short_documents: [("docs/c.md", "word " * 45001)],
     rules.named_pages: [
         ("src/base/bad.h", "/* See docs/gone.md. */\n"),
         ("src/base/bad.c", "const char *text = \"see gone.md\";\n"),
