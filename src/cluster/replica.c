@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -240,6 +241,7 @@ static bool replica_prepare(struct replica *replica)
     size_t count = 0, write_count = 0, messages = batch ? batch->messages : 0;
     struct error error = {.text = ""};
 
+    assert(list_is_empty(&replica->committing) && replica->body.size == 0);
     replica->is_transaction = messages > 0;
     while (count < COMMIT_BATCHES && !list_is_empty(&replica->waiting)) {
         batch = list_item(replica->waiting.next, struct storage_batch, link);
@@ -328,6 +330,7 @@ static void replica_rest(struct replica *replica, struct instant now)
 static void replica_go_on(struct replica *replica)
 {
     replica->body_sent += replica->part_size;
+    assert(replica->body_sent <= replica->body.size);
     replica->part_size = 0;
     if (replica->body_sent < replica->body.size || replica->is_failing ||
         replica_state(replica) == OWNERSHIP_BROKEN)
@@ -355,6 +358,7 @@ static struct bytes replica_sent_frame(const struct replica *replica, size_t ind
 /* Applies the frames of the append in flight, whose last one is at `offset`. */
 static void replica_apply_sent(struct replica *replica, uint64_t offset)
 {
+    assert(replica->sent_frames > 0 && offset >= replica->sent_frames - 1);
     offset -= replica->sent_frames - 1;
     for (size_t i = 0; i < replica->sent_frames; i++) {
         const struct bytes bytes = replica_sent_frame(replica, i);
@@ -484,6 +488,7 @@ static void replica_append(struct replica *replica, struct instant now, struct w
 
 void replica_stage(struct replica *replica, size_t messages)
 {
+    assert(messages > 0 && replica->staged == 0);
     replica->staged = messages;
 }
 
@@ -925,6 +930,7 @@ void replica_drained(struct replica *replica)
 
 void replica_left(struct replica *replica)
 {
+    assert(replica->has_engine && replica->is_leaving);
     replica->has_engine = replica->is_leaving = false;
     ownership_left(&replica->own);
 }

@@ -320,6 +320,7 @@ static bool once_tell_staged(struct node_once *once)
     for (size_t i = 0; i < once->count; i++)
         list_push(&done, &once->round[i]->link);
     pthread_mutex_lock(&once->lock);
+    assert(once->count > 0 && !once->is_staged && !once->frames);
     const bool is_taking = once->is_taking;
     once->is_staged = is_taking;
     if (is_taking)
@@ -484,6 +485,7 @@ void node_once_commit(struct node_once *once, const struct replica_transaction *
 {
     struct bytes *frames = calloc(transaction->frame_count, sizeof(*frames));
 
+    assert(transaction->frame_count > 0 && transaction->from <= transaction->to);
     pthread_mutex_lock(&once->lock);
     buffer_clear(&once->frame_text);
     for (size_t i = 0; i < transaction->frame_count; i++)

@@ -75,6 +75,7 @@ static void log_postgres_finish(struct log_postgres_state *state, enum log_kind 
 {
     struct log_postgres_append *append = &state->append;
 
+    assert(append->done.kind == LOG_NOTHING);
     snprintf(state->done_reason, sizeof(state->done_reason), "%s", reason);
     append->done.kind = kind;
     append->done.ticket = append->ticket;
@@ -302,6 +303,7 @@ void log_postgres_state_answer(struct log_postgres_state *state,
 {
     struct log_postgres_append *append = &state->append;
 
+    assert(append->step == LOG_POSTGRES_IDLE || append->is_sent);
     append->is_sent = false;
     switch (append->step) {
     case LOG_POSTGRES_IDLE:
