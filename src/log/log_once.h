@@ -22,6 +22,7 @@
 enum log_once_fate {
     LOG_ONCE_UNKNOWN, /* no answer in time, or not sent because of others */
     LOG_ONCE_TAKEN,   /* there when the transaction is committed */
+    LOG_ONCE_LATER,   /* another transaction is in its way */
     LOG_ONCE_REFUSED, /* refused now; perhaps not later */
     LOG_ONCE_SUSPECT, /* a destination of the transaction was refused, perhaps its own */
     LOG_ONCE_CROWDED, /* it was refused, or others that were sent with it */

@@ -13,13 +13,13 @@ enum {
     ONCE_ROUND_MESSAGES = 10000, /* maximum of messages in a transaction */
     ONCE_POSTPONE_MS = 1000,
     ONCE_APART_MS = 10000, /* time for which the messages to a destination that refused are apart */
-    ONCE_APART = 64,
+    ONCE_APART = 256,
     /* maximum of queued events: of a claim, of a commit, of what was staged, and of its loss */
     ONCE_EVENTS = 4,
 };
 
 /* Which other messages may share a transaction with a message after a transaction failed. */
-enum once_company { ONCE_WITH_ALL, ONCE_WITH_ITS_DESTINATION, ONCE_ALONE };
+enum once_company { ONCE_WITH_ALL, ONCE_WITH_ITS_DESTINATION, ONCE_ALONE, ONCE_COMPANIES };
 
 /* A destination that has refused a message, until another one has its place in the table. */
 struct once_refuser {
@@ -160,9 +160,9 @@ static bool once_may_join(const struct node_once *once, const struct delivery *d
            bytes_equal(once_destination_of(once->round[0]), once_destination_of(delivery));
 }
 
-/* Takes deliveries that may share a transaction, perhaps only such as may go with all. Lapsed ones
- * go to `returned`. The caller holds the lock. */
-static void once_gather_some(struct node_once *once, bool only_with_all, struct list *returned)
+/* Takes deliveries that may share a transaction, whose company is below `end`. Lapsed ones go to
+ * `returned`. The caller holds the lock. */
+static void once_gather_some(struct node_once *once, enum once_company end, struct list *returned)
 {
     const uint64_t bytes_max = once->options.config->broker_inflight_bytes_max;
     uint64_t bytes = 0;
@@ -177,8 +177,7 @@ static void once_gather_some(struct node_once *once, bool only_with_all, struct 
         if (delivery_has_lapsed(delivery)) {
             list_remove(link);
             list_push(returned, link);
-        } else if ((!only_with_all || company == ONCE_WITH_ALL) &&
-                   once_may_join(once, delivery, company)) {
+        } else if (company < end && once_may_join(once, delivery, company)) {
             list_remove(link);
             bytes += delivery->timer->texts.payload.size;
             once->round[once->count++] = delivery;
@@ -187,16 +186,15 @@ static void once_gather_some(struct node_once *once, bool only_with_all, struct 
     }
 }
 
-/* Takes those of the next round. After one that was not for all, others have their turn. */
+/* Takes those of the next round. After one with less company, those with more have their turn. */
 static void once_gather(struct node_once *once, struct list *returned)
 {
     const enum once_company last = once->company;
 
     once->count = 0;
-    if (last != ONCE_WITH_ALL)
-        once_gather_some(once, true, returned);
+    once_gather_some(once, last, returned);
     if (once->count == 0)
-        once_gather_some(once, false, returned);
+        once_gather_some(once, ONCE_COMPANIES, returned);
 }
 
 static void once_put(struct node_once *once, size_t index)
@@ -244,6 +242,13 @@ static bool once_stage(struct node_once *once, struct error *error)
     return !code && log_once_settle(once->transactions, once->reports, once->count);
 }
 
+/* Stages the message with these others at most from now on. */
+static void once_keep_to(struct delivery *delivery, enum once_company company)
+{
+    if ((enum once_company)(uintptr_t)delivery->holder < company)
+        delivery->holder = (void *)(uintptr_t)company;
+}
+
 /* Decides about a delivery whose transaction failed, and therefore had no effect. Returns true
  * if it got an outcome; false if its message is staged again, with fewer others if the refusal
  * may be caused by this message. */
@@ -262,22 +267,29 @@ static bool once_judge(struct node_once *once, size_t index, bool is_refused, st
         once_set_apart(once, delivery);
         once_end(ended, delivery, DELIVERY_FAILED, report->reason);
         return true;
+    case LOG_ONCE_LATER:
+        once_set_apart(once, delivery);
+        once_end(ended, delivery, DELIVERY_POSTPONED, report->reason);
+        return true;
     case LOG_ONCE_SUSPECT:
         company = ONCE_WITH_ITS_DESTINATION;
         break;
     case LOG_ONCE_CROWDED:
+        once_set_apart(once, delivery);
         company = ONCE_ALONE;
         break;
     case LOG_ONCE_UNKNOWN:
-        if (is_refused)
-            return false; /* another message caused it */
+        if (is_refused) { /* another message caused it, and a third may be wrong too */
+            once_keep_to(delivery, ONCE_WITH_ITS_DESTINATION);
+            return false;
+        }
         once_end(ended, delivery, DELIVERY_POSTPONED, report->reason);
         return true;
     case LOG_ONCE_TAKEN:
         return false;
     }
     if (once->count > 1 && once->company < company) {
-        delivery->holder = (void *)(uintptr_t)company;
+        once_keep_to(delivery, company);
         return false;
     }
     once_set_apart(once, delivery);

@@ -22,7 +22,7 @@
  *
  * Errors     ERROR_INVALID for a URI that libpq does not take.
  * Threads    As log.h. A client has one thread, with at most LOG_POSTGRES_CONNECTIONS connections;
- *            log_postgres_once.h uses three more.
+ *            log_postgres_once.h uses four more.
  */
 #ifndef TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_H
 #define TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_H

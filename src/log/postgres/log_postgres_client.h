@@ -59,8 +59,8 @@ struct log_postgres_session {
     bool is_taken;
 };
 
-/* The last one is for transactions that must not delay others. */
-enum { LOG_POSTGRES_SESSIONS = 3, LOG_POSTGRES_APART = LOG_POSTGRES_SESSIONS - 1 };
+/* Two for all, one for rows that must not delay others, and one for calls. */
+enum { LOG_POSTGRES_APART = 2, LOG_POSTGRES_CALLS, LOG_POSTGRES_SESSIONS };
 
 struct log_postgres_client {
     struct log_postgres_options options;

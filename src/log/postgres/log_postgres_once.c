@@ -16,36 +16,40 @@
 enum {
     ONCE_SESSION_MS = 5000, /* time limit for a free session */
     ONCE_APART_MS = 1000,   /* the same for one apart: the partition's others wait too */
-    ONCE_SETTLE_MS = 20000, /* for all statements; the server ends each, and its wait for a lock */
+    ONCE_SETTLE_MS = 10000, /* for all statements; the server ends each, and its wait for a lock */
 };
 
-/* The server ends a transaction whose node is silent for these milliseconds: its rows would make
- * those of the next owner wait. */
-#define IDLE_MS "'idle_in_transaction_session_timeout', '5000'"
+/* What a role's or a database's own settings must not decide: the server ends a transaction whose
+ * node is silent, since its rows would make those of the next owner wait; and no other one. */
+#define LIFE_SQL                                                                     \
+    " pg_catalog.set_config('idle_in_transaction_session_timeout', '5000', true),"   \
+    " CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL" \
+    " THEN pg_catalog.set_config('transaction_timeout', '0', true) END"
 
 /* Statements before those of users: the time limits in milliseconds, of a statement and of its wait
- * for a lock of a table, during which the session's other transactions wait too. */
+ * for a lock, during which the session's other transactions wait too; and the encoding, which a
+ * pooler may have from another one. */
 static const char begin_sql[] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 #define LIMITS_SQL(lock_ms)                                            \
     "SELECT pg_catalog.set_config('statement_timeout', '5000', true)," \
     " pg_catalog.set_config('lock_timeout', '" lock_ms "', true),"     \
-    " pg_catalog.set_config(" IDLE_MS ", true)"
+    " pg_catalog.set_config('client_encoding', 'UTF8', true)," LIFE_SQL
 static const char limits_sql[] = LIMITS_SQL("200"), limits_call_sql[] = LIMITS_SQL("0");
 
-/* After them. */
+/* After them. A cursor that outlives the transaction would run its query in the commit. A commit
+ * that a standby lacks is told by a warning. */
 static const char *const once_checks[] = {
     "SET CONSTRAINTS ALL IMMEDIATE",
+    "CLOSE ALL",
     "RESET SESSION AUTHORIZATION",
+    "RESET ROLE",
     "RESET ALL",
-    "SELECT pg_catalog.set_config(" IDLE_MS ", true),"
-    " CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'on'"
+    "SELECT pg_catalog.set_config('client_min_messages', 'warning', true)," LIFE_SQL
+    ", CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'on'"
     " THEN ('a function has made the transaction read only: '"
     " || pg_catalog.current_setting('transaction_read_only'))::int8 END",
 };
-enum {
-    ONCE_BEGINS = 2,
-    ONCE_CHECKS = sizeof(once_checks) / sizeof(once_checks[0]),
-};
+enum { ONCE_CHECKS = sizeof(once_checks) / sizeof(once_checks[0]) };
 
 struct log_postgres_once {
     struct log_once once;
@@ -75,8 +79,8 @@ static void once_note(struct log_postgres_once *once, const char *reason)
 static struct log_postgres_session *once_find_session(const struct log_postgres_once *once)
 {
     struct log_postgres_session *sessions = once->log->client->sessions;
-    size_t i = once->is_apart ? LOG_POSTGRES_APART : 0;
-    const size_t end = once->is_apart ? LOG_POSTGRES_SESSIONS : LOG_POSTGRES_APART;
+    size_t i = once->are_calls ? LOG_POSTGRES_CALLS : once->is_apart ? LOG_POSTGRES_APART : 0;
+    const size_t end = i > 0 ? i + 1 : LOG_POSTGRES_APART;
 
     while (i < end && sessions[i].is_taken)
         i++;
@@ -173,22 +177,47 @@ static enum error_code log_postgres_once_begin(struct log_once *head, bool is_ap
     return ERROR_NONE;
 }
 
-/* Takes a session and begins the transaction there. */
-static bool once_start(struct log_postgres_once *once, bool is_call)
+/* Begins the transaction in the session. Returns false if its connection is lost, or the server is
+ * one that does not write: another connection may find another. */
+static bool once_try_to_start(struct log_postgres_once *once)
 {
+    struct postgres_connection *connection = &once->session->connection;
     struct error error;
+    bool has_begun = true;
 
-    if (!once_take_session(once))
-        return false;
-    if (postgres_connection_await_ready(&once->session->connection, &error)) {
+    if (postgres_connection_await_ready(connection, &error)) {
         once_note(once, error.text);
         return false;
     }
-    once->are_calls = is_call;
-    once->generation = once->session->connection.generation;
+    postgres_connection_set_cancels(connection, true);
+    once->generation = connection->generation;
+    once->is_lost = false;
     once_send_text(once, begin_sql);
-    once_send_text(once, is_call ? limits_call_sql : limits_sql);
-    return !once->is_lost;
+    once_send_text(once, once->are_calls ? limits_call_sql : limits_sql);
+    for (size_t i = 0; i < 2 && has_begun; i++) {
+        PGresult *result = once_await(once, instant_add_ms(instant_now(), ONCE_SESSION_MS));
+
+        has_begun = result && !postgres_result_check(result, &error);
+        if (result && !has_begun)
+            once_note(once, error.text);
+        PQclear(result);
+    }
+    if (!has_begun)
+        postgres_connection_break(connection, once->reason);
+    return has_begun;
+}
+
+/* Takes a session and begins. The server may have closed one that was not used for long, which is
+ * seen when it is used. */
+static bool once_start(struct log_postgres_once *once, bool is_call)
+{
+    bool has_begun = false;
+
+    once->are_calls = is_call;
+    if (once_take_session(once))
+        for (int tries = 0; tries < 2 && !has_begun; tries++)
+            has_begun = once_try_to_start(once);
+    return has_begun;
 }
 
 static bool once_reserve_text(struct log_postgres_once *once)
@@ -224,44 +253,77 @@ void log_postgres_once_put(struct log_once *head, size_t index, const struct pos
 
 /* ---- what became of them ---- */
 
-/* What the server said about the first statement that failed. */
+/* What the server said about the first statement that failed; or no answer came to it. */
 struct once_failure {
-    size_t index; /* beyond the last statement: a check of the whole transaction */
-    bool is_final, is_of_table;
+    size_t index; /* beyond the last statement: a check, and `fate` is that of all */
+    enum log_once_fate fate, of_equal; /* its own, and that of others with its text */
 };
 
-/* Returns whether the failure is about the table, and not the row. */
-static bool once_is_of_table(const PGresult *result)
+/* Returns whether the failure is about the statement itself, whatever its values: there is no such
+ * table, column or unique index. What a trigger raises has a context. */
+static bool once_is_of_all(const PGresult *result)
 {
+    return !PQresultErrorField(result, PG_DIAG_CONTEXT) &&
+           (postgres_result_is(result, "42P01") || postgres_result_is(result, "42703") ||
+            postgres_result_is(result, "42P10"));
+}
+
+/* The session has ended before this answer, perhaps by the statement; or time is over, and those of
+ * its table take too long together. */
+static struct once_failure once_judge_silence(const struct log_postgres_once *once, size_t index,
+                                              bool is_late)
+{
+    struct once_failure failure = {index, LOG_ONCE_CROWDED,
+                                   is_late ? LOG_ONCE_CROWDED : LOG_ONCE_UNKNOWN};
+
+    if (once->sent == 1)
+        failure.fate = LOG_ONCE_REFUSED;
+    else if (index >= once->sent)
+        failure.fate = LOG_ONCE_UNKNOWN;
+    return failure;
+}
+
+static struct once_failure once_judge_answer(const struct log_postgres_once *once, size_t index,
+                                             const PGresult *result)
+{
+    struct once_failure failure = {index, LOG_ONCE_REFUSED, LOG_ONCE_CROWDED};
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    return (state && !strncmp(state, "42", 2)) || postgres_result_is_locked(result);
+    if (state && !strncmp(state, "57P", 3)) /* the last words of a session */
+        return once_judge_silence(once, index, false);
+    if (index >= once->sent && once->sent > 1)
+        failure.fate = LOG_ONCE_CROWDED;
+    if (once->are_calls || index >= once->sent)
+        return failure; /* whatever a function raises may be cured */
+    if (postgres_result_is(result, "55P03"))
+        failure.fate = failure.of_equal = LOG_ONCE_LATER;
+    else if (once_is_of_all(result))
+        failure.of_equal = LOG_ONCE_REFUSED;
+    else if (postgres_result_is_final(result))
+        failure.fate = LOG_ONCE_NEVER;
+    return failure;
 }
 
 /* Takes all answers. Returns true if the server has carried out all. */
 static bool once_take_answers(struct log_postgres_once *once, struct once_failure *ret_failure)
 {
     const struct instant until = instant_add_ms(instant_now(), ONCE_SETTLE_MS);
-    const size_t count = ONCE_BEGINS + once->sent + ONCE_CHECKS;
     bool has_failed = false;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < once->sent + ONCE_CHECKS; i++) {
         PGresult *result = once_await(once, until);
         struct error error;
 
+        if (!result && !has_failed)
+            *ret_failure = once_judge_silence(once, i, instant_now().ns >= until.ns);
         if (!result)
             return false;
         if (!has_failed && postgres_result_check(result, &error)) {
             has_failed = true;
             once_note(once, error.text);
-            once->is_lost = i < ONCE_BEGINS; /* such as a standby: another server is to be found */
-            ret_failure->index = i - ONCE_BEGINS;
-            ret_failure->is_final = !once->are_calls && postgres_result_is_final(result);
-            ret_failure->is_of_table = !once->are_calls && once_is_of_table(result);
+            *ret_failure = once_judge_answer(once, i, result);
         }
         PQclear(result);
-        if (once->is_lost)
-            return false;
     }
     return !has_failed;
 }
@@ -269,35 +331,35 @@ static bool once_take_answers(struct log_postgres_once *once, struct once_failur
 static enum log_once_fate once_fate(const struct log_postgres_once *once,
                                     const struct once_failure *failure, size_t index)
 {
-    if (failure->index >= once->sent)
-        return once->sent > 1 ? LOG_ONCE_CROWDED : LOG_ONCE_REFUSED;
-    if (index == failure->index)
-        return failure->is_final ? LOG_ONCE_NEVER : LOG_ONCE_REFUSED;
-    if (once->texts[index] != once->texts[failure->index])
-        return LOG_ONCE_UNKNOWN;
-    return failure->is_of_table ? LOG_ONCE_REFUSED : LOG_ONCE_CROWDED;
+    if (failure->index >= once->sent || index == failure->index)
+        return failure->fate;
+    return once->texts[index] == once->texts[failure->index] ? failure->of_equal : LOG_ONCE_UNKNOWN;
 }
 
 static bool log_postgres_once_settle(struct log_once *head, struct log_once_report *reports,
                                      size_t count)
 {
     struct log_postgres_once *once = log_postgres_once_of(head);
-    struct once_failure failure;
-    const bool is_whole = once->sent == count;
+    struct once_failure failure = {0};
+    const bool is_begun = once->session && !once->is_lost;
+    bool is_done = is_begun;
 
-    for (size_t i = 0; i < ONCE_CHECKS && once->session; i++)
+    for (size_t i = 0; i < ONCE_CHECKS && is_begun; i++)
         once_send_text(once, once_checks[i]);
-    const bool is_done = once->session && once_take_answers(once, &failure);
-    for (size_t i = 0; i < count; i++)
-        reports[i] = (struct log_once_report){is_done && is_whole ? LOG_ONCE_TAKEN
-                                              : is_done || once->is_lost || i >= once->sent
-                                                  ? LOG_ONCE_UNKNOWN
-                                                  : once_fate(once, &failure, i),
-                                              once->reason};
-    if (is_done && is_whole)
-        return true;
-    once_roll_back(once);
-    return false;
+    if (is_begun)
+        is_done = once_take_answers(once, &failure) && once->sent == count;
+    for (size_t i = 0; i < count; i++) {
+        enum log_once_fate fate = LOG_ONCE_TAKEN;
+
+        if (!is_done && is_begun && once->sent == count)
+            fate = once_fate(once, &failure, i);
+        else if (!is_done)
+            fate = LOG_ONCE_UNKNOWN;
+        reports[i] = (struct log_once_report){fate, once->reason};
+    }
+    if (!is_done)
+        once_roll_back(once);
+    return is_done;
 }
 
 /* ---- the frames ---- */
@@ -361,11 +423,13 @@ static bool once_append(struct log_postgres_once *once, const struct log_once_co
     return is_there && !once->is_lost;
 }
 
-/* Commits. Returns false if it is not, or may not be; or a standby may lack it. */
+/* Commits. Returns false if it is not, or may not be; or a standby may lack it. The commit is never
+ * cancelled: one that waits for the standby would be there, without it. */
 static bool once_decide(struct log_postgres_once *once, struct instant until)
 {
     struct postgres_connection *connection = &once->session->connection;
 
+    postgres_connection_set_cancels(connection, false);
     postgres_connection_take_warning(connection); /* those of functions */
     PGresult *result = once_send_text(once, "COMMIT") ? once_await(once, until) : NULL;
     const bool has_warning = postgres_connection_take_warning(connection);
@@ -387,15 +451,13 @@ static enum error_code log_postgres_once_commit(struct log_once *head,
     struct log_postgres *log = once->log;
     struct log_postgres_state *state = &log->state;
     const struct instant now = instant_now(), until = instant_add_ms(now, commit->timeout_ms);
-    uint64_t place = 0, before = 0, chain = 0;
+    const uint64_t place = commit->from; /* no marker of a transaction is before it */
+    uint64_t before = 0, chain = 0;
 
     pthread_mutex_lock(&log->client->lock);
-    const bool is_begun =
-        log_postgres_state_transact(state, commit->from, commit->to, commit->frames[0]);
-    if (is_begun) {
-        place = state->append.place;
+    const bool is_begun = log_postgres_state_transact(state, commit->from, commit->frames[0]);
+    if (is_begun)
         before = state->append.before;
-    }
     if (is_begun && log->unlanded_at.ns == 0)
         log->unlanded_at = now;
     pthread_mutex_unlock(&log->client->lock);

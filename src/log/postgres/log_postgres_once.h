@@ -7,11 +7,12 @@
  * it was at its begin, whatever a function has set: constraints are checked, and the session's user
  * and settings are as before.
  *
- * A statement to a table that does not exist, may not be written or is locked is refused with all
- * that have its text; a refused row with none, but those of its table are CROWDED.
+ * A statement to a table that does not exist is REFUSED with all that have its text, and LATER if
+ * the table is locked. Of another one that is refused, or gets no answer, those with its text are
+ * CROWDED.
  *
- * Three sessions of the client serve all its partitions, one transaction at a time each. One is for
- * those that are apart, such as calls of functions, whose time is the user's.
+ * Four sessions of the client serve all its partitions, one transaction at a time each. One is for
+ * rows that are apart, and one for calls of functions, whose time is the user's.
  */
 #ifndef TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_ONCE_H
 #define TICKWHEEL_LOG_POSTGRES_LOG_POSTGRES_ONCE_H

@@ -236,16 +236,16 @@ static void log_postgres_land(struct log_postgres_state *state, uint64_t appende
         log_postgres_give(state, append->place + 1, append->chain);
 }
 
-bool log_postgres_state_transact(struct log_postgres_state *state, uint64_t from, uint64_t to,
+bool log_postgres_state_transact(struct log_postgres_state *state, uint64_t place,
                                  struct bytes bytes)
 {
     struct log_postgres_append *append = &state->append;
 
     if (append->step != LOG_POSTGRES_IDLE || append->done.kind != LOG_NOTHING || !state->is_given ||
-        state->given < from || state->given > to)
+        state->given != place)
         return false;
     append->step = LOG_POSTGRES_TRANSACTS;
-    append->place = state->given;
+    append->place = place;
     append->before = state->given_chain;
     append->chain = bytes_hash(append->before, bytes);
     return true;

@@ -86,10 +86,9 @@ bool log_postgres_state_trims(const struct log_postgres_state *state, uint64_t *
 
 /* ---- appends of log_postgres_once.h ---- */
 
-/* Begins an append whose first record is `bytes`, after the last record that the owner knows, and
- * sets its place and chains. Returns false if that place is not between `from` and `to`, or an
- * append is in flight. */
-bool log_postgres_state_transact(struct log_postgres_state *state, uint64_t from, uint64_t to,
+/* Begins an append whose first record is `bytes`, and sets its place and chains. Returns false if
+ * `place` is not after the last record that the owner knows, or an append is in flight. */
+bool log_postgres_state_transact(struct log_postgres_state *state, uint64_t place,
                                  struct bytes bytes);
 
 /* Ends it, without an event. If it has landed, `chain` is that of its last record, and `next` the

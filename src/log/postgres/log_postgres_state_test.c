@@ -294,14 +294,14 @@ static void test_a_transaction_lands(void **state)
     struct log_postgres_state *log = *state;
     const uint64_t chain_c = bytes_hash(chain_b(), C);
 
-    assert_false(log_postgres_state_transact(log, 2, 3, B)); /* not its place */
-    assert_false(log_postgres_state_transact(log, 0, 0, B));
-    assert_true(log_postgres_state_transact(log, 1, 2, B));
+    assert_false(log_postgres_state_transact(log, 2, B)); /* not its place */
+    assert_false(log_postgres_state_transact(log, 0, B));
+    assert_true(log_postgres_state_transact(log, 1, B));
     assert_int_equal(log->append.step, LOG_POSTGRES_TRANSACTS);
     assert_true(log->append.place == 1 && log->append.before == chain_a());
     assert_int_equal(log_postgres_state_append(log, 8, C, (struct instant){9}, NULL),
                      ERROR_OVERLOADED);
-    assert_false(log_postgres_state_transact(log, 1, 2, B));
+    assert_false(log_postgres_state_transact(log, 1, B));
     log_postgres_state_read(log, 1, chain_b(), B); /* visible, and perhaps not replicated */
     log_postgres_state_read(log, 2, chain_c, C);
     log_postgres_state_read_all(log, 1, 3, false);
@@ -319,12 +319,12 @@ static void test_a_transaction_in_doubt(void **state)
 {
     struct log_postgres_state *log = *state;
 
-    assert_true(log_postgres_state_transact(log, 1, 1, C));
+    assert_true(log_postgres_state_transact(log, 1, C));
     log_postgres_state_transacted(log, false, 2, 77);
     assert_takes(log, LOG_NOTHING, 0);
     append_b(log);
     assert_true(log->append.place == 1 && log->append.before == chain_a());
-    assert_false(log_postgres_state_transact(log, 1, 1, C)); /* an append is in flight */
+    assert_false(log_postgres_state_transact(log, 1, C)); /* an append is in flight */
 }
 
 int main(void)

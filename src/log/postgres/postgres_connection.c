@@ -511,6 +511,11 @@ enum error_code postgres_connection_ask(struct postgres_connection *connection,
     return code;
 }
 
+void postgres_connection_set_cancels(struct postgres_connection *connection, bool cancels)
+{
+    connection->setup_.cancels = cancels;
+}
+
 bool postgres_connection_take_notice(struct postgres_connection *connection)
 {
     bool has_any = false;

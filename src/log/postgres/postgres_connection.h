@@ -140,6 +140,9 @@ enum error_code postgres_connection_ask_all(struct postgres_connection *connecti
                                             const struct postgres_query *queries, size_t count,
                                             PGresult **ret_results, struct error *ret_error);
 
+/* Sets whether a statement without an answer is cancelled (postgres_setup). */
+void postgres_connection_set_cancels(struct postgres_connection *connection, bool cancels);
+
 /* Breaks the connection; the next turn makes another one. For a server that answers nonsense. */
 void postgres_connection_break(struct postgres_connection *connection, const char *cause);
 
