@@ -104,9 +104,9 @@ struct node_replica {
     uint64_t trim_to;        /* offset before which records are to be trimmed; 0 if none */
     struct instant trim_at;
     struct replica_stats counted; /* statistics that are in the counts above */
-    struct node_once *once; /* NULL if no connection delivers exactly once */
-    struct buffer claim;    /* claim that waits until all older transactions have ended */
-    uint64_t claim_ticket;  /* ticket of that claim; 0 if none waits */
+    struct node_once *once;       /* NULL if no connection delivers exactly once */
+    struct buffer claim;          /* claim that waits until all older transactions have ended */
+    uint64_t claim_ticket;        /* ticket of that claim; 0 if none waits */
     bool is_releasing, was_acting;
     struct instant release_until;
     /* time since when it has a copy but no part; {0} if it has a part */
