@@ -39,7 +39,7 @@ TAKE = """WITH gone AS (DELETE FROM timers RETURNING webhook_id, due)
 # nothing is known of calls either
 FORGET = "DELETE FROM tickwheel.called"
 CALL = "postgres://bus/call/count_it"
-LOCKED_S = 15
+LOCKED_S, WAIT_S = 15, 6
 
 # what a function does, and why it is refused: what it sets must not reach the records of the log
 FUNCTIONS = {
@@ -113,6 +113,25 @@ class InboxOnceTest(broker_once_test.NodesUnderFaults, broker_once_test.OnceCase
                 self.server.start()
                 self.await_shares("the server is back")
         self.compare(self.under_load(faults))
+
+    def test_the_standby_away(self):
+        """A commit that waits for the standby is not there before that has it, however long the node has given it up."""
+        self.make_nodes(1)
+        standby = self.server.standby()
+        standby.__enter__()
+        self.addCleanup(standby.__exit__)
+        count = self.fill("postgres://bus/timers", WAIT_S)
+        standby.freeze()
+        harness.wait_until(lambda: self.server.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' "
+                                                   "AND query = 'COMMIT'") != "0", READY_S, "a commit waits")
+        there, until = self.came(), time.monotonic() + WAIT_S
+        while time.monotonic() < until:
+            self.assertEqual(self.came(), there)
+        standby.thaw()
+        harness.wait_until(lambda: self.came() == count, READY_S, "all of it came")
+
+    def came(self):
+        return int(self.server.look("SELECT (SELECT count(*) FROM timers) + (SELECT count(*) FROM taken)"))
 
     def test_what_tables_and_functions_do(self):
         """What is refused fails by itself, with the cause; others of the same moment fire; the node keeps its partitions."""
