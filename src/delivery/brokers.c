@@ -78,7 +78,8 @@ static bool brokers_is_name(struct bytes name)
     return name.size > 0 && name.size <= BROKER_NAME_SIZE_MAX;
 }
 
-/* Checks whether the cluster's log can carry the messages: it uses connections of its own. */
+/* Checks whether the connection leads to the servers of the cluster's log, as its user: messages
+ * that are sent exactly once go over the log's own connections. */
 static enum error_code brokers_check_once(const struct brokers *brokers,
                                           const struct brokers_member *member,
                                           struct error *ret_error)

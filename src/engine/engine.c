@@ -112,8 +112,8 @@ static void engine_clock_went_back(struct engine *engine)
         for (struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
             if (entry->phase != ENTRY_SCHEDULED)
                 continue;
-            if (entry->flags &
-                ENTRY_KEEPS_PLACE) /* handled when the alarms of queues are set anew */
+            /* the alarms of queues are set anew below, with those that keep their places */
+            if (entry->flags & ENTRY_KEEPS_PLACE)
                 list_push(&away, &entry->link);
             else
                 spill_reschedule(engine, entry);
@@ -346,8 +346,8 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
         struct entry *entry = entries_find(engine->entries, timer->id.serial);
         struct wall due;
 
-        if (entry &&
-            entry->phase != ENTRY_LOADING) { /* the timer in memory is newer than its row */
+        /* the timer in memory is newer than its row */
+        if (entry && entry->phase != ENTRY_LOADING) {
             timer_free(timer);
             engine_move(engine, entry);
             continue;

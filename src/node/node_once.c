@@ -106,7 +106,8 @@ static void once_set_apart(struct node_once *once, const struct delivery *delive
 }
 
 /* A call of a function is alone, because its time is the user's. */
-static enum once_company once_company_of(struct node_once *once, const struct delivery *delivery)
+static enum once_company once_company_of(struct node_once *once, const struct delivery *delivery,
+                                         struct instant now)
 {
     const struct target *target = &delivery->timer->target;
     const enum once_company own = (enum once_company)(uintptr_t)delivery->holder;
@@ -115,7 +116,7 @@ static enum once_company once_company_of(struct node_once *once, const struct de
     if (target->kind == TARGET_POSTGRES && target->path_count > 1)
         return ONCE_ALONE;
     const struct once_refuser *refuser = once_refuser_of(once, delivery, &hash);
-    if (own > ONCE_WITH_ALL || refuser->hash != hash || instant_now().ns >= refuser->until.ns)
+    if (own > ONCE_WITH_ALL || refuser->hash != hash || now.ns >= refuser->until.ns)
         return own;
     return ONCE_WITH_ITS_DESTINATION;
 }
@@ -165,11 +166,12 @@ static bool once_may_join(const struct node_once *once, const struct delivery *d
 static void once_gather_some(struct node_once *once, enum once_company end, struct list *returned)
 {
     const uint64_t bytes_max = once->options.config->broker_inflight_bytes_max;
+    const struct instant now = instant_now();
     uint64_t bytes = 0;
 
     LIST_FOR_EACH (&once->queue, link) {
         struct delivery *delivery = list_item(link, struct delivery, link);
-        const enum once_company company = once_company_of(once, delivery);
+        const enum once_company company = once_company_of(once, delivery, now);
 
         if (once->count == ONCE_ROUND_MESSAGES || bytes >= bytes_max ||
             (once->count > 0 && once->company == ONCE_ALONE))

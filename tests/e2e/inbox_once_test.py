@@ -120,6 +120,7 @@ class InboxOnceTest(broker_once_test.NodesUnderFaults, broker_once_test.OnceCase
         standby = self.server.standby()
         standby.__enter__()
         self.addCleanup(standby.__exit__)
+        self.addCleanup(self.server.set, "synchronous_standby_names = ''")  # or the worker waits for one that is gone
         count = self.fill("postgres://bus/timers", WAIT_S)
         standby.freeze()
         harness.wait_until(lambda: self.server.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' "

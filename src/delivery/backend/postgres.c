@@ -509,7 +509,8 @@ static void inbox_note(struct inbox *inbox, struct inbox_step *step, const PGres
     snprintf(step->error, sizeof(step->error), "%.150s", error.text);
     step->is_aborted = postgres_result_is(result, "25P02");
     /* everything that a function raises may be cured */
-    step->is_locked = !step->is_call && postgres_result_is_locked(result);
+    step->is_locked = !step->is_call &&
+                      (postgres_result_is(result, "55P03") || postgres_result_is(result, "57014"));
     step->result =
         !step->is_call && postgres_result_is_final(result) ? DELIVERY_ENDED : DELIVERY_FAILED;
     if (postgres_result_is(result, "25006")) /* a standby now */

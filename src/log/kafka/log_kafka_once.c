@@ -122,7 +122,7 @@ static enum error_code log_kafka_once_begin(struct log_once *head, bool is_apart
     struct log_kafka_once *once = log_kafka_once_of(head);
     rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer.client);
 
-    (void)is_apart; /* the brokers decide at once, or the topic is refused */
+    (void)is_apart; /* no message to a topic makes those to others wait */
     once->sent = once->answered = once->frames_answered = 0;
     once->has_failed = once->is_torn = false;
     once->reason = NULL;

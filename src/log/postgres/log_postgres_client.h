@@ -76,8 +76,8 @@ struct log_postgres_client {
     bool refuses_alone; /* the last statement that writes failed: it would not be replicated */
     struct instant answered_at; /* time of the last answer of the server */
 
-    /* They connect when they are used; is_taken is guarded by lock, and the connection is that of
-     * whoever took it. */
+    /* A session connects at its first use. Guarded by lock, but the connection of a session that is
+     * taken belongs to the thread that took it. */
     struct log_postgres_session sessions[LOG_POSTGRES_SESSIONS];
     pthread_cond_t session_freed;
 

@@ -15,7 +15,8 @@
 
 enum {
     ONCE_SESSION_MS = 5000, /* time limit for a free session */
-    ONCE_APART_MS = 1000,   /* the same for one apart: the partition's others wait too */
+    /* the same for a transaction apart: the partition's other messages wait meanwhile */
+    ONCE_APART_MS = 1000,
     ONCE_SETTLE_MS = 10000, /* for all statements; the server ends each, and its wait for a lock */
 };
 

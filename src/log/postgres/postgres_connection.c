@@ -554,11 +554,6 @@ bool postgres_result_is_final(const PGresult *result)
                      !strcmp(state, "23502") || !strcmp(state, "23514"));
 }
 
-bool postgres_result_is_locked(const PGresult *result)
-{
-    return postgres_result_is(result, "55P03") || postgres_result_is(result, "57014");
-}
-
 uint64_t postgres_result_u64(const PGresult *result, int row, int column)
 {
     const struct bytes bytes = postgres_result_bytes(result, row, column);

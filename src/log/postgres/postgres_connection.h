@@ -165,9 +165,6 @@ bool postgres_result_is(const PGresult *result, const char *sqlstate);
  * cure is not final. */
 bool postgres_result_is_final(const PGresult *result);
 
-/* Returns whether the insert waited too long, for a lock of its table. */
-bool postgres_result_is_locked(const PGresult *result);
-
 /* Returns the value of a field; 0 and empty if it is NULL. */
 uint64_t postgres_result_u64(const PGresult *result, int row, int column);
 struct bytes postgres_result_bytes(const PGresult *result, int row, int column);
