@@ -1,4 +1,4 @@
-/* wheel_bucket.c - buckets, the chains of chunks in them, and the bits of the non-empty buckets. */
+/* wheel_bucket.c - entries in buckets, and the bits of the non-empty buckets. */
 #include "wheel_private.h"
 
 _Static_assert(sizeof(struct wheel_record) == 16, "four records to a cache line");
@@ -8,32 +8,17 @@ _Static_assert(sizeof(struct wheel_chunk) == CHUNK_SIZE, "a chunk's end is a mul
 _Static_assert(sizeof(struct wheel_block) <= CHUNK_SIZE,
                "a block's header takes one chunk's place");
 
-void tw__wheel_chain_link(struct tw_wheel *wheel, struct wheel_chain *chain,
-                          struct wheel_chunk *chunk)
+/* Takes a chunk from the pool, which grows if it is empty. If memory is out, sweeps all stale
+ * entries, which frees a chunk. So it cannot fail, but buckets may change. */
+static struct wheel_chunk *wheel_bucket_chunk(struct tw_wheel *wheel)
 {
-    chunk->next = NULL;
-    chunk->stamp = wheel->sweep_number;
-    if (chain->head) {
-        struct wheel_chunk *last = tw__wheel_chunk_of(chain->end);
-        last->count = (uint32_t)(chain->end - last->entries);
-        last->next = chunk;
-    } else {
-        chain->head = chunk;
+    if (UNLIKELY(wheel->chunk_used + CHUNKS_SPARE >= wheel->chunk_capacity)) {
+        /* The chunks for all slots are in use, because stale entries wait for their sweep. */
+        if (!tw__wheel_add_chunks(wheel, wheel->chunk_capacity / 8 + 16))
+            tw__wheel_sweep_all(wheel);
+        assert(wheel->chunk_used + CHUNKS_SPARE < wheel->chunk_capacity);
     }
-    chain->end = chunk->entries;
-    chain->limit = chunk->entries + CHUNK_ENTRIES;
-}
-
-struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain)
-{
-    struct wheel_chunk *chunk = chain->head;
-    if (chunk == tw__wheel_chunk_of(chain->end)) {
-        chunk->count = (uint32_t)(chain->end - chunk->entries);
-        *chain = (struct wheel_chain){0};
-    } else {
-        chain->head = chunk->next;
-    }
-    return chunk;
+    return tw__wheel_chunk_pop(wheel);
 }
 
 /* Makes room in a bucket that is empty or full. */
@@ -49,7 +34,7 @@ static void wheel_bucket_extend(struct tw_wheel *wheel, struct wheel_bucket *buc
         wheel->next = start < wheel->next ? start : wheel->next;
         return;
     }
-    struct wheel_chunk *chunk = tw__wheel_chunk_take(wheel);
+    struct wheel_chunk *chunk = wheel_bucket_chunk(wheel);
     if (chain->end != chain->limit) /* taking the chunk has swept this bucket, so it has room */
         tw__wheel_chunk_give(wheel, chunk);
     else
@@ -77,12 +62,6 @@ void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t
     struct wheel_bucket *bucket = &wheel->buckets[level][slot];
     wheel_bucket_extend(wheel, bucket, level, slot);
     tw__wheel_chain_push(&bucket->chain, (struct wheel_entry){(uint32_t)tick, index});
-}
-
-void tw__wheel_set_ends(struct tw_wheel *wheel)
-{
-    wheel->near_end = wheel->cursor | UINT32_MAX;
-    wheel->quick_end = wheel->sweep_phase == SWEEP_BUCKETS ? 0 : wheel->near_end;
 }
 
 void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,

@@ -39,7 +39,7 @@ uint64_t tw__wheel_chunks_needed(uint64_t slots)
     return slots / CHUNK_ENTRIES + partial + 8;
 }
 
-static bool wheel_add_block(struct tw_wheel *wheel, uint64_t chunks)
+bool tw__wheel_add_chunks(struct tw_wheel *wheel, uint64_t chunks)
 {
     if (chunks >= BLOCK_CHUNKS_MAX)
         chunks = BLOCK_CHUNKS_MAX - 1;
@@ -83,17 +83,6 @@ struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel)
         wheel->block_fresh = block = block->next;
     wheel_prefetch_fresh(block->fresh + CHUNKS_AHEAD);
     return block->fresh++;
-}
-
-struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel)
-{
-    if (UNLIKELY(wheel->chunk_used + CHUNKS_SPARE >= wheel->chunk_capacity)) {
-        /* The chunks for all slots are in use, because stale entries wait for their sweep. */
-        if (!wheel_add_block(wheel, wheel->chunk_capacity / 8 + 16))
-            tw__wheel_sweep_all(wheel);
-        assert(wheel->chunk_used + CHUNKS_SPARE < wheel->chunk_capacity);
-    }
-    return tw__wheel_chunk_pop(wheel);
 }
 
 static bool wheel_grow_directory(struct tw_wheel *wheel, struct wheel_directory *directory,
@@ -176,7 +165,7 @@ bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count)
     most = most < SLOTS_MAX ? most : SLOTS_MAX;
     capacity = capacity < most ? capacity : most;
     for (uint64_t needed = tw__wheel_chunks_needed(capacity); wheel->chunk_capacity < needed;)
-        if (!wheel_add_block(wheel, needed - wheel->chunk_capacity))
+        if (!tw__wheel_add_chunks(wheel, needed - wheel->chunk_capacity))
             return false;
     if (!wheel_grow_slab(wheel, capacity))
         return false;

@@ -262,6 +262,17 @@ _Static_assert(offsetof(struct tw_wheel, next) == offsetof(struct tw_wheel_clock
                    offsetof(struct tw_wheel, cursor) == offsetof(struct tw_wheel_clock_, cursor_),
                "programs built with an earlier release read these places");
 
+/* Sets `near_end` and `quick_end` according to the cursor and the sweep. Deadlines from the cursor
+ * until before `near_end` have the upper half of the cursor. An entry for a deadline before
+ * `quick_end` only needs to be appended. The last tick below each multiple of 2^32 counts as far,
+ * so that TW_NEVER does. After the cursor has moved both may be too low but never too high, so only
+ * slow paths need to call this. */
+static inline void tw__wheel_set_ends(struct tw_wheel *wheel)
+{
+    wheel->near_end = wheel->cursor | UINT32_MAX;
+    wheel->quick_end = wheel->sweep_phase == SWEEP_BUCKETS ? 0 : wheel->near_end;
+}
+
 /* wheel_memory.c: slots and chunks. */
 
 /* Makes room for `count` slots in total. Returns false if out of memory; memory that was added
@@ -271,9 +282,8 @@ bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count);
 /* Writes to every page of the memory that `count` timers need when they are created and fire. */
 void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count);
 
-/* Takes a chunk from the pool, which grows if it is empty. If memory is out, sweeps all stale
- * entries, which frees a chunk. So it cannot fail, but buckets may change. */
-struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel);
+/* Adds `chunks` chunks to the pool, or as many as one block has. Returns false if out of memory. */
+bool tw__wheel_add_chunks(struct tw_wheel *wheel, uint64_t chunks);
 
 /* Takes a chunk that is in the pool. The reserve for the sweep guarantees that there is one. */
 struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel);
@@ -296,14 +306,16 @@ static inline void tw__wheel_chunk_give(struct tw_wheel *wheel, struct wheel_chu
  * buckets. */
 uint64_t tw__wheel_chunks_needed(uint64_t slots);
 
-/* wheel_bucket.c: entries in buckets. */
+/* wheel_chain.c: the chunks of a bucket. */
 
-/* Sets `near_end` and `quick_end` according to the cursor and the sweep. Deadlines from the cursor
- * until before `near_end` have the upper half of the cursor. An entry for a deadline before
- * `quick_end` only needs to be appended. The last tick below each multiple of 2^32 counts as far,
- * so that TW_NEVER does. After the cursor has moved both may be too low but never too high, so only
- * slow paths need to call this. */
-void tw__wheel_set_ends(struct tw_wheel *wheel);
+/* Makes `chunk` the last of the chain, even if the one before is not full. */
+void tw__wheel_chain_link(struct tw_wheel *wheel, struct wheel_chain *chain,
+                          struct wheel_chunk *chunk);
+
+/* Removes the first chunk of a chain that has one; its count is valid. */
+struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain);
+
+/* wheel_bucket.c: entries in buckets. */
 
 /* Appends an entry to a bucket that has no room. */
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
@@ -322,13 +334,6 @@ void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record,
  * wheel->taken. Returns the number of `inlined` entries. */
 unsigned tw__wheel_bucket_take(struct tw_wheel *wheel, unsigned level, unsigned slot,
                                struct wheel_entry *inlined);
-
-/* Makes `chunk` the last of the chain, even if the one before is not full. */
-void tw__wheel_chain_link(struct tw_wheel *wheel, struct wheel_chain *chain,
-                          struct wheel_chunk *chunk);
-
-/* Removes the first chunk of a chain that has one; its count is valid. */
-struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain);
 
 /* wheel_sweep.c: stale entries. */
 

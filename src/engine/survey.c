@@ -37,6 +37,15 @@ static void survey_add_ready(struct survey_row *row, const struct timer *timer)
     row->oldest = wall_min(row->oldest, timer->due);
 }
 
+/* Adds all timers of a queue, which are sorted by due time. */
+static void survey_add_queue(struct survey_row *row, const struct dispatch_queue *queue)
+{
+    row->ready += queue->count;
+    if (queue->count > 0)
+        row->oldest = wall_min(row->oldest, dispatch_first(queue)->timer->due);
+    row->is_spilled |= queue->backlog.scan != 0;
+}
+
 /* ---- built-in queues ---- */
 
 static void survey_queue(struct surveyor *surveyor, const struct dispatch_queue *queue)
@@ -51,33 +60,39 @@ static void survey_queue(struct surveyor *surveyor, const struct dispatch_queue 
     struct survey_row *row = survey_row_of(surveyor, queue->key, name);
     if (!row)
         return;
-    LIST_FOR_EACH (&queue->timers, link)
-        survey_add_ready(row, entry_of(link)->timer);
+    survey_add_queue(row, queue);
     row->taken += queue->inflight;
-    row->is_spilled = queue->backlog.scan != 0;
 }
 
 /* ---- targets ---- */
 
-static void survey_waiting(struct surveyor *surveyor, const struct dispatch_queue *queue,
-                           const struct timer *timer)
+/* All timers of such a queue have one tenant and one target. */
+static void survey_target(struct surveyor *surveyor, const struct dispatch_queue *queue)
 {
-    uint64_t key = queue->key;
+    const struct timer *first = dispatch_first(queue)->timer;
 
-    assert(queue->kind != DISPATCH_PULLED);
-    if (!tenant_owns(surveyor->command, timer))
+    if (timer_is_pulled(first) || !tenant_owns(surveyor->command, first))
         return;
-    if (queue->kind == DISPATCH_OVERDUE || queue->kind == DISPATCH_LANE) {
+    const uint64_t key = queue->kind == DISPATCH_LANE ? queue->target_key : queue->key;
+    struct survey_row *row = survey_row_of(surveyor, key, timer_target_origin(first));
+    if (row)
+        survey_add_queue(row, queue);
+}
+
+/* Overdue timers are of all tenants and targets. */
+static void survey_overdue(struct surveyor *surveyor, const struct dispatch_queue *queue)
+{
+    LIST_FOR_EACH (&queue->timers, link) {
+        const struct timer *timer = entry_of(link)->timer;
         struct dispatch_name name;
 
+        if (!tenant_owns(surveyor->command, timer))
+            continue;
         dispatch_name_of(surveyor->engine, timer, &name);
-        key = name.key;
+        struct survey_row *row = survey_row_of(surveyor, name.key, timer_target_origin(timer));
+        if (row)
+            survey_add_ready(row, timer);
     }
-    struct survey_row *row = survey_row_of(surveyor, key, timer_target_origin(timer));
-    if (!row)
-        return;
-    survey_add_ready(row, timer);
-    row->is_spilled |= queue->kind != DISPATCH_OVERDUE && queue->backlog.scan != 0;
 }
 
 static void survey_inflight(struct surveyor *surveyor)
@@ -214,10 +229,8 @@ static void survey_held(struct surveyor *surveyor)
         struct survey_row *row = survey_add(survey, buffer_bytes(&name));
         if (!row)
             break;
-        row->ready = queue->count;
+        survey_add_queue(row, queue);
         row->taken = queue->inflight;
-        row->oldest = first->due;
-        row->is_spilled = queue->backlog.scan != 0;
     }
     survey_postponed(surveyor, &name);
     survey->names.failed |= buffer_failed(&name);
@@ -243,11 +256,8 @@ static void survey_flows(struct surveyor *surveyor)
             !tenant_owns(surveyor->command, dispatch_first(lane)->timer))
             continue;
         struct survey_row *row = survey_flow(surveyor, dispatch_first(lane)->timer);
-        if (!row)
-            continue;
-        row->ready += lane->count;
-        row->oldest = wall_min(row->oldest, dispatch_first(lane)->timer->due);
-        row->is_spilled |= lane->backlog.scan != 0;
+        if (row)
+            survey_add_queue(row, lane);
     }
     LIST_FOR_EACH (entries_busy(engine->entries), link) {
         const struct entry *entry = entry_of(link);
@@ -260,24 +270,18 @@ static void survey_flows(struct surveyor *surveyor)
     }
 }
 
-/* All timers of a queue belong to one tenant, except in the queue of overdue timers. So only the
- * first timer of another tenant's queue is examined. */
 static void survey_queues(struct surveyor *surveyor)
 {
     const bool of_targets = surveyor->survey->kind == SURVEY_TARGETS;
-    const struct command *command = surveyor->command;
     size_t cursor = 0;
 
     for (const struct dispatch_queue *queue; (queue = dispatch_next(surveyor->engine, &cursor));) {
         if (!of_targets && queue->kind == DISPATCH_PULLED)
             survey_queue(surveyor, queue);
-        if (!of_targets || queue->kind == DISPATCH_PULLED || list_is_empty(&queue->timers) ||
-            (queue->kind == DISPATCH_LANE && timer_is_pulled(dispatch_first(queue)->timer)))
-            continue;
-        if (queue->kind != DISPATCH_OVERDUE && !tenant_owns(command, dispatch_first(queue)->timer))
-            continue;
-        LIST_FOR_EACH (&queue->timers, link)
-            survey_waiting(surveyor, queue, entry_of(link)->timer);
+        else if (of_targets && queue->kind == DISPATCH_OVERDUE)
+            survey_overdue(surveyor, queue);
+        else if (of_targets && queue->count > 0)
+            survey_target(surveyor, queue);
     }
     if (of_targets)
         survey_inflight(surveyor);

@@ -4,7 +4,7 @@
  * reports of itself.
  *
  * The answer is about the asking tenant's timers. Due timers count while they are in memory.
- * Each waiting timer is visited once.
+ * Overdue timers are visited one by one; of other queues only the first timer is.
  *
  * Ownership  The caller's, borrowed until the answer; then survey_deinit. The timers of ITEMS stay
  *            the engine's, as those of every answer (command.h).

@@ -13,13 +13,6 @@ from rules import code_of, files, is_test, read
 DEFINED = re.compile(r"^(?!static\b)\w[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", flags=re.M)
 NO_CALL = re.compile(r"\b(?:struct|enum|union)\s+\w+|(?:->|\.)\s*\w+")
 
-# Files of circles that are not undone yet, without their endings.
-KNOWN = {
-    *(f"src/api/json/{name}" for name in
-      "strict timer_json_names timer_json_parse timer_json_schedule timer_json_texts".split()),
-    *(f"lib/src/{name}" for name in "wheel_bucket wheel_memory wheel_sweep".split()),
-}
-
 
 def calls_of(texts):
     """The files that each file of a folder calls. A function that two files define is of neither: one of them is
@@ -52,7 +45,6 @@ def circles(root):
         below = {path: reached(calls, path) for path in texts}
         for path in texts:
             circle = sorted(other for other in below[path] if path in below[other])
-            new = [other for other in circle if other.removesuffix(".c") not in KNOWN]
-            if new and path == circle[0]:
+            if circle and path == circle[0]:
                 wrong.append(f"{path}: in a circle of calls with {', '.join(map(os.path.basename, circle[1:]))}")
     return wrong

@@ -96,9 +96,8 @@ static enum error_code flow_keep(struct timer_parse *parse, size_t start)
     buffer_init(&text);
     flow_encode(&parse->flow, &text);
     parse->scratch.size = start;
-    enum error_code code = buffer_failed(&text)
-                               ? problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "")
-                               : timer_parse_keep(parse, buffer_bytes(&text), 0);
+    enum error_code code = buffer_failed(&text) ? timer_parse_no_memory(parse)
+                                                : timer_parse_keep(parse, buffer_bytes(&text), 0);
     buffer_deinit(&text);
     if (code)
         return code;

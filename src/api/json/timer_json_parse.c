@@ -3,7 +3,6 @@
 
 #include "api/json/strict.h"
 #include "calendar/duration.h"
-#include "calendar/rfc3339.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
@@ -23,161 +22,6 @@
 #define CAP_MS_MAX           (UINT64_C(30) * 24 * 3600 * 1000)
 #define GIVE_UP_MS_MAX       (UINT64_C(366) * 24 * 3600 * 1000)
 #define RETRY_TIMEOUT_MS_MAX (UINT64_C(10) * 60 * 1000)
-
-struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity)
-{
-    struct bytes text = {local, 0};
-
-    if (!name->escaped || !json_string_decode(name, local, capacity, &text.size))
-        return name->raw;
-    return text;
-}
-
-enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer)
-{
-    enum json_type type = json_peek(&parse->reader);
-
-    if (type != JSON_OBJECT && type != JSON_NONE)
-        return timer_parse_invalid(parse, pointer, "It must be an object");
-    if (type == JSON_NONE || !json_enter_object(&parse->reader))
-        return timer_parse_not_json(parse);
-    return ERROR_NONE;
-}
-
-enum error_code timer_parse_body(struct timer_parse *parse,
-                                 enum error_code (*read_field)(void *reading, struct bytes name),
-                                 void *reading)
-{
-    problem_init(parse->problem);
-    enum error_code code = timer_parse_enter_object(parse, "#");
-    if (code)
-        return code;
-    struct json_string name;
-    while (json_next_member(&parse->reader, &name)) {
-        struct json_reader value = parse->reader;
-        char local[32];
-        enum error_code fault = read_field(reading, timer_member_name(&name, local, sizeof(local)));
-
-        if (!fault)
-            continue;
-        code = fault;
-        if (fault != ERROR_INVALID || parse->problem->fault_count == PROBLEM_FAULTS)
-            return fault;
-        parse->reader = value;
-        if (!json_skip(&parse->reader, NULL))
-            break;
-    }
-    return json_finish(&parse->reader) ? code : timer_parse_not_json(parse);
-}
-
-bool timer_parse_removes(struct timer_parse *parse)
-{
-    return parse->is_patch && json_peek(&parse->reader) == JSON_NULL;
-}
-
-bool timer_parse_is_absent(struct timer_parse *parse)
-{
-    return !parse->is_patch && json_peek(&parse->reader) == JSON_NULL;
-}
-
-enum error_code timer_parse_skip(struct timer_parse *parse)
-{
-    return json_skip(&parse->reader, NULL) ? ERROR_NONE : timer_parse_not_json(parse);
-}
-
-enum error_code
-timer_parse_members(struct timer_parse *parse, const char *pointer, const char *const *known,
-                    size_t count, enum error_code (*read)(struct timer_parse *parse, size_t field))
-{
-    enum error_code code = timer_parse_enter_object(parse, pointer);
-    struct json_string raw;
-    unsigned seen = 0;
-
-    while (!code && json_next_member(&parse->reader, &raw)) {
-        char local[32];
-        const struct bytes name = timer_member_name(&raw, local, sizeof(local));
-        size_t field = 0;
-
-        while (field < count && !bytes_equal(name, bytes_of(known[field])))
-            field++;
-        if (field == count)
-            return timer_parse_unknown(parse, pointer, name, known, count);
-        if (timer_parse_is_absent(parse)) {
-            code = timer_parse_skip(parse);
-            continue;
-        }
-        if (seen & 1u << field)
-            return strict_twice(parse, pointer, name);
-        seen |= 1u << field;
-        code = timer_parse_removes(parse) ? timer_parse_skip(parse) : read(parse, field);
-    }
-    return !code && json_error(&parse->reader) ? timer_parse_not_json(parse) : code;
-}
-
-/* ---- numbers and durations ---- */
-
-enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
-                                    uint64_t *ret_value)
-{
-    struct bytes number;
-
-    if (!json_read_number(&parse->reader, &number))
-        return timer_parse_not_json(parse);
-    switch (json_number_u64(number, ret_value)) {
-    case JSON_U64_OK:
-        return ERROR_NONE;
-    case JSON_U64_FRACTION:
-        return timer_parse_invalid(parse, pointer, "It must be a whole number");
-    case JSON_U64_NEGATIVE:
-        return timer_parse_invalid(parse, pointer, "It must not be negative");
-    case JSON_U64_TOO_LARGE:
-        break;
-    }
-    return timer_parse_invalid(parse, pointer, "The number is too large");
-}
-
-/* Reads "1h30m", or a number of milliseconds. */
-static enum error_code timer_parse_read_duration(struct timer_parse *parse, const char *pointer,
-                                                 uint64_t *ret_ms)
-{
-    struct bytes text;
-    struct error error;
-    enum error_code code;
-
-    switch (json_peek(&parse->reader)) {
-    case JSON_NONE:
-        return timer_parse_not_json(parse);
-    case JSON_NUMBER:
-        return timer_parse_integer(parse, pointer, ret_ms);
-    case JSON_STRING:
-        code = timer_parse_string(parse, pointer, &text);
-        if (!code && duration_parse(text, ret_ms, &error))
-            code = timer_parse_invalid_error(parse, pointer, &error);
-        return code;
-    default:
-        return timer_parse_invalid(
-            parse, pointer, "It must be a duration such as \"1h30m\" or a number of milliseconds");
-    }
-}
-
-enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *pointer,
-                                        uint64_t ms_min, uint64_t ms_max, uint64_t *ret_ms)
-{
-    uint64_t ms;
-    enum error_code code = timer_parse_read_duration(parse, pointer, &ms);
-
-    if (code)
-        return code;
-    if (ms < ms_min || ms > ms_max) {
-        char least[DURATION_TEXT_SIZE];
-        duration_format(ms_min, least);
-        char most[DURATION_TEXT_SIZE];
-        duration_format(ms_max, most);
-        return timer_parse_invalid(parse, pointer, "It must be %s to %s", least, most);
-    }
-    *ret_ms = ms;
-    return ERROR_NONE;
-}
 
 /* ---- when ---- */
 
@@ -202,7 +46,7 @@ enum error_code timer_parse_after(struct timer_parse *parse)
 {
     const bool is_number = json_peek(&parse->reader) == JSON_NUMBER;
     uint64_t after_ms;
-    enum error_code code = timer_parse_read_duration(parse, "#/after", &after_ms);
+    enum error_code code = timer_parse_duration(parse, "#/after", &after_ms);
 
     if (!code && is_number)
         code = parse_check_bare_after(parse, after_ms);
@@ -214,34 +58,6 @@ enum error_code timer_parse_after(struct timer_parse *parse)
     if (parse->due.ms > WALL_MS_MAX)
         return timer_parse_invalid(parse, "#/after", "It is beyond the year 9999");
     return ERROR_NONE;
-}
-
-enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
-                                 struct wall *ret_wall)
-{
-    struct bytes text;
-    struct error error;
-    enum error_code code;
-
-    switch (json_peek(&parse->reader)) {
-    case JSON_NONE:
-        return timer_parse_not_json(parse);
-    case JSON_NUMBER:
-        code = timer_parse_integer(parse, pointer, &ret_wall->ms);
-        break;
-    case JSON_STRING:
-        code = timer_parse_string(parse, pointer, &text);
-        if (!code && rfc3339_parse(text, ret_wall, &error))
-            code = timer_parse_invalid_error(parse, pointer, &error);
-        break;
-    default:
-        return timer_parse_invalid(
-            parse, pointer,
-            "It must be a time such as \"2026-11-20T23:59:59Z\" or Unix milliseconds");
-    }
-    if (!code && ret_wall->ms > WALL_MS_MAX)
-        code = timer_parse_invalid(parse, pointer, "It is beyond the year 9999");
-    return code;
 }
 
 /* Refuses a number below AT_NUMBER_LEAST: most clients count in seconds, and such a timer would
@@ -466,7 +282,7 @@ enum error_code timer_parse_make(struct timer_parse *parse, struct timer **ret_t
         timer = timer_alloc_parsed(&parse->texts, &parse->target);
     buffer_deinit(&schedule);
     if (!timer)
-        return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
+        return timer_parse_no_memory(parse);
     timer->due = parse->due;
     timer->created = parse->now;
     timer->retry = parse->retry;

@@ -1,9 +1,9 @@
 /*
  * timer_json_parse.h - the state and the functions that the readers of a timer's JSON share:
- * timer_json_parse.c (fields, create), timer_json_patch.c (patch), timer_json_texts.c (target,
- * payload, headers, labels), timer_json_targets.c (several targets), timer_json_flow.c (flow),
- * timer_json_names.c (key, watch), timer_json_schedule.c (recurrence), timer_json_problem.c
- * (problems and pointers); and the readers of other strict bodies.
+ * strict.c (values of any kind), timer_json_parse.c (fields, create), timer_json_patch.c (patch),
+ * timer_json_texts.c (target, payload, headers, labels), timer_json_targets.c (several targets),
+ * timer_json_flow.c (flow), timer_json_names.c (key, watch), timer_json_schedule.c (recurrence),
+ * timer_json_problem.c (problems and pointers); and the readers of other strict bodies.
  *
  * Ownership  Texts point into the request or into `scratch`, until timer_alloc has copied them.
  */
@@ -86,6 +86,9 @@ enum error_code timer_parse_prefer_not_json(struct timer_parse *parse, enum erro
 #define timer_parse_invalid(parse, pointer, ...) \
     problem_add((parse)->problem, ERROR_INVALID, pointer, __VA_ARGS__)
 
+/* Reports ERROR_NO_MEMORY. */
+enum error_code timer_parse_no_memory(struct timer_parse *parse);
+
 /* Reports ERROR_INVALID at `pointer`, with the reason of a lower layer. */
 enum error_code timer_parse_invalid_error(struct timer_parse *parse, const char *pointer,
                                           const struct error *error);
@@ -103,7 +106,7 @@ enum error_code timer_parse_unknown(struct timer_parse *parse, const char *paren
                                     struct bytes name, const char *const *known,
                                     size_t known_count);
 
-/* ---- timer_json_parse.c ---- */
+/* ---- strict.c ---- */
 
 /* Returns a member's name without escapes. A name longer than `local` stays escaped, because no
  * field's name is that long. */
@@ -133,6 +136,43 @@ enum error_code timer_parse_body(struct timer_parse *parse,
                                  enum error_code (*read_field)(void *reading, struct bytes name),
                                  void *reading);
 
+/* Reads a string and decodes it: the result is a slice of the request or of the scratch. */
+enum error_code timer_parse_string(struct timer_parse *parse, const char *pointer,
+                                   struct bytes *ret_text);
+
+/* Reads a string and decodes it into `room` of TIMER_JSON_NAME_ROOM bytes, cut when it is longer.
+ * The result is valid until the next string is read. */
+enum error_code timer_parse_string_into(struct timer_parse *parse, const char *pointer,
+                                        char room[TIMER_JSON_NAME_ROOM], struct bytes *ret_text);
+
+/* Allocates the scratch, at most once per request. */
+enum error_code timer_scratch_need(struct timer_parse *parse);
+
+/* Append to the scratch, which has room. timer_scratch_since returns it from `start` on. */
+void timer_scratch_put(struct timer_scratch *scratch, const void *data, size_t size);
+void timer_scratch_decode(struct timer_scratch *scratch, const struct json_string *string);
+struct bytes timer_scratch_since(const struct timer_scratch *scratch, size_t start);
+
+/* Appends a text and a byte to the scratch. timer_parse_kept returns the scratch from `start` on.
+ * */
+enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end);
+struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start);
+
+enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
+                                    uint64_t *ret_value);
+enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
+                                 struct wall *ret_wall);
+
+/* Reads "1h30m", or a number of milliseconds. */
+enum error_code timer_parse_duration(struct timer_parse *parse, const char *pointer,
+                                     uint64_t *ret_ms);
+
+/* The same, from `ms_min` to `ms_max`. */
+enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *pointer,
+                                        uint64_t ms_min, uint64_t ms_max, uint64_t *ret_ms);
+
+/* ---- timer_json_parse.c ---- */
+
 /* Begins to read `json`; `local` has TIMER_JSON_SCRATCH_SIZE bytes, and lives until the end. */
 void timer_parse_init(struct timer_parse *parse, struct bytes json,
                       const struct timer_json_limits *limits, struct wall now,
@@ -152,15 +192,6 @@ enum error_code timer_parse_make(struct timer_parse *parse, struct timer **ret_t
 
 /* Frees the scratch. Returns the error of the request: `code`, or that the text is not JSON. */
 enum error_code timer_parse_end(struct timer_parse *parse, enum error_code code);
-
-enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
-                                    uint64_t *ret_value);
-enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
-                                 struct wall *ret_wall);
-
-/* Reads "1h30m", or a number of milliseconds, from `ms_min` to `ms_max`. */
-enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *pointer,
-                                        uint64_t ms_min, uint64_t ms_max, uint64_t *ret_ms);
 
 /* ---- timer_json_schedule.c ---- */
 
@@ -190,20 +221,6 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint64_t given, u
                                     struct buffer *out);
 
 /* ---- timer_json_texts.c ---- */
-
-/* Reads a string and decodes it: the result is a slice of the request or of the scratch. */
-enum error_code timer_parse_string(struct timer_parse *parse, const char *pointer,
-                                   struct bytes *ret_text);
-
-/* Reads a string and decodes it into `room` of TIMER_JSON_NAME_ROOM bytes, cut when it is longer.
- * The result is valid until the next string is read. */
-enum error_code timer_parse_string_into(struct timer_parse *parse, const char *pointer,
-                                        char room[TIMER_JSON_NAME_ROOM], struct bytes *ret_text);
-
-/* Appends a text and a byte to the scratch. timer_parse_kept returns the scratch from `start` on.
- * */
-enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end);
-struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start);
 
 /* Reads the target in a field of another name. The text is valid like that of
  * timer_parse_string. */

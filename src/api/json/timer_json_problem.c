@@ -121,6 +121,11 @@ enum error_code timer_parse_unknown(struct timer_parse *parse, const char *paren
     return timer_parse_invalid(parse, pointer, "There is no field `%s`", text);
 }
 
+enum error_code timer_parse_no_memory(struct timer_parse *parse)
+{
+    return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
+}
+
 enum error_code timer_parse_prefer_not_json(struct timer_parse *parse, enum error_code code)
 {
     if (code == ERROR_INVALID || code == ERROR_TOO_LARGE) {

@@ -7,124 +7,9 @@
 #include "timer/sensitive_headers.h"
 #include "timer/labels.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-
-/* ---- scratch ---- */
-
-static enum error_code timer_texts_no_memory(struct timer_parse *parse)
-{
-    return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
-}
-
-/* Allocates the scratch, at most once per request. */
-static enum error_code texts_need_scratch(struct timer_parse *parse)
-{
-    struct timer_scratch *scratch = &parse->scratch;
-
-    if (scratch->data)
-        return ERROR_NONE;
-    scratch->data =
-        parse->json.size <= TIMER_JSON_SCRATCH_SIZE ? parse->local : malloc(parse->json.size);
-    if (!scratch->data)
-        return timer_texts_no_memory(parse);
-    scratch->capacity = parse->json.size;
-    return ERROR_NONE;
-}
-
-static void texts_scratch_put(struct timer_scratch *scratch, const void *data, size_t size)
-{
-    assert(size <= scratch->capacity - scratch->size);
-    if (size > 0)
-        memcpy(scratch->data + scratch->size, data, size);
-    scratch->size += size;
-}
-
-static void texts_scratch_decode(struct timer_scratch *scratch, const struct json_string *string)
-{
-    size_t size;
-
-    if (!json_string_decode(string, scratch->data + scratch->size,
-                            scratch->capacity - scratch->size, &size))
-        abort(); /* a string never grows, see struct timer_scratch */
-    scratch->size += size;
-}
-
-static struct bytes texts_scratch_since(const struct timer_scratch *scratch, size_t start)
-{
-    return (struct bytes){scratch->data + start, scratch->size - start};
-}
-
-/* Decodes a string that was read. */
-static enum error_code texts_decode(struct timer_parse *parse, const struct json_string *string,
-                                    struct bytes *ret_text)
-{
-    size_t start = parse->scratch.size;
-
-    if (!string->escaped) {
-        *ret_text = string->raw;
-        return ERROR_NONE;
-    }
-    enum error_code code = texts_need_scratch(parse);
-    if (code)
-        return code;
-    texts_scratch_decode(&parse->scratch, string);
-    *ret_text = texts_scratch_since(&parse->scratch, start);
-    return ERROR_NONE;
-}
-
-enum error_code timer_parse_string(struct timer_parse *parse, const char *pointer,
-                                   struct bytes *ret_text)
-{
-    struct json_string string;
-    enum json_type type = json_peek(&parse->reader);
-
-    if (type == JSON_STRING && json_read_string(&parse->reader, &string))
-        return texts_decode(parse, &string, ret_text);
-    if (json_error(&parse->reader))
-        return timer_parse_not_json(parse);
-    return timer_parse_invalid(parse, pointer, "It must be a string");
-}
-
-enum error_code timer_parse_string_into(struct timer_parse *parse, const char *pointer,
-                                        char room[TIMER_JSON_NAME_ROOM], struct bytes *ret_text)
-{
-    enum json_type type = json_peek(&parse->reader);
-
-    if (type != JSON_STRING && !json_error(&parse->reader))
-        return timer_parse_invalid(parse, pointer, "It must be a string");
-    struct json_string string;
-    if (!json_read_string(&parse->reader, &string))
-        return timer_parse_not_json(parse);
-    *ret_text = string.raw;
-    if (string.escaped) {
-        *ret_text = (struct bytes){room, TIMER_JSON_NAME_ROOM};
-        if (json_string_decode(&string, room, TIMER_JSON_NAME_ROOM, &ret_text->size))
-            return ERROR_NONE;
-        ret_text->size = TIMER_JSON_NAME_ROOM;
-    }
-    return ERROR_NONE;
-}
-
-enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end)
-{
-    enum error_code code = texts_need_scratch(parse);
-
-    if (code)
-        return code;
-    texts_scratch_put(&parse->scratch, text.data, text.size);
-    texts_scratch_put(&parse->scratch, &end, 1);
-    return ERROR_NONE;
-}
-
-struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start)
-{
-    if (parse->scratch.size == start)
-        return (struct bytes){0};
-    return texts_scratch_since(&parse->scratch, start);
-}
 
 /* ---- target, payload ---- */
 
@@ -232,7 +117,7 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse)
     enum error_code code = timer_parse_string(parse, "#/body_base64", &text);
 
     if (!code)
-        code = texts_need_scratch(parse);
+        code = timer_scratch_need(parse);
     if (code)
         return code;
     /* An escaped text is in the scratch already and is decoded in place. */
@@ -460,14 +345,14 @@ static enum error_code timer_texts_read_members(struct timer_parse *parse, const
         if (members->count == max)
             return timer_parse_invalid(parse, pointer, "It may have at most %zu members", max);
         if (members->count == members->capacity && !members_grow(members))
-            return timer_texts_no_memory(parse);
+            return timer_parse_no_memory(parse);
         struct member *member = &members->at[members->count];
         member->name = name;
         if (!json_read_string(reader, &member->value))
             break;
         members->count++;
     }
-    return json_error(reader) ? timer_parse_not_json(parse) : texts_need_scratch(parse);
+    return json_error(reader) ? timer_parse_not_json(parse) : timer_scratch_need(parse);
 }
 
 /* Appends "Name: value\n". */
@@ -477,8 +362,8 @@ static enum error_code texts_store_header(struct timer_parse *parse, const struc
     struct timer_scratch *scratch = &parse->scratch;
     size_t start = scratch->size;
 
-    texts_scratch_decode(scratch, &member->name);
-    struct bytes name = texts_scratch_since(scratch, start);
+    timer_scratch_decode(scratch, &member->name);
+    struct bytes name = timer_scratch_since(scratch, start);
     if (!texts_is_token(name))
         return member_invalid(parse, "#/headers", &member->name, "This is no name of a header");
     if (webhook_header_is_reserved(name))
@@ -488,10 +373,10 @@ static enum error_code texts_store_header(struct timer_parse *parse, const struc
         if (before->stored_name.size == name.size &&
             strncasecmp(before->stored_name.data, name.data, name.size) == 0)
             return member_invalid(parse, "#/headers", &member->name, "This header is named twice");
-    texts_scratch_put(scratch, ": ", 2);
+    timer_scratch_put(scratch, ": ", 2);
     start = scratch->size;
-    texts_scratch_decode(scratch, &member->value);
-    struct bytes value = texts_scratch_since(scratch, start);
+    timer_scratch_decode(scratch, &member->value);
+    struct bytes value = timer_scratch_since(scratch, start);
     if (!texts_is_header_value(value))
         return member_invalid(parse, "#/headers", &member->name,
                               "A header's value is not empty, has no space at its ends and no "
@@ -500,7 +385,7 @@ static enum error_code texts_store_header(struct timer_parse *parse, const struc
         header_is_sensitive(name, parse->limits->sensitive_headers))
         return member_invalid(parse, "#/headers", &member->name,
                               "*** stands for a value that the token may not see");
-    texts_scratch_put(scratch, "\n", 1);
+    timer_scratch_put(scratch, "\n", 1);
     member->stored_name = name;
     return ERROR_NONE;
 }
@@ -517,7 +402,7 @@ enum error_code timer_parse_headers(struct timer_parse *parse)
     members_deinit(&members);
     if (code)
         return code;
-    parse->texts.headers = texts_scratch_since(&parse->scratch, start);
+    parse->texts.headers = timer_scratch_since(&parse->scratch, start);
     if (parse->texts.headers.size > parse->limits->headers_bytes_max)
         return timer_parse_invalid(parse, "#/headers", "They may have at most %zu bytes together",
                                    parse->limits->headers_bytes_max);
@@ -559,14 +444,14 @@ static enum error_code texts_store_label_text(struct timer_parse *parse,
         buffer_init(&buffer);
         json_append_string(&buffer, text);
         if (!buffer_failed(&buffer))
-            texts_scratch_put(scratch, buffer.data, buffer.size);
+            timer_scratch_put(scratch, buffer.data, buffer.size);
         buffer_deinit(&buffer);
         if (scratch->size == start)
-            return timer_texts_no_memory(parse);
+            return timer_parse_no_memory(parse);
     } else {
-        texts_scratch_put(scratch, "\"", 1);
-        texts_scratch_put(scratch, text.data, text.size);
-        texts_scratch_put(scratch, "\"", 1);
+        timer_scratch_put(scratch, "\"", 1);
+        timer_scratch_put(scratch, text.data, text.size);
+        timer_scratch_put(scratch, "\"", 1);
     }
     *ret_raw = (struct bytes){scratch->data + start + 1, scratch->size - start - 2};
     return ERROR_NONE;
@@ -575,7 +460,7 @@ static enum error_code texts_store_label_text(struct timer_parse *parse,
 static enum error_code texts_store_label(struct timer_parse *parse, const struct members *members,
                                          struct member *member)
 {
-    texts_scratch_put(&parse->scratch, member == members->at ? "{" : ",", 1);
+    timer_scratch_put(&parse->scratch, member == members->at ? "{" : ",", 1);
     enum error_code code =
         texts_store_label_text(parse, member, &member->name, &member->stored_name);
     if (code)
@@ -585,7 +470,7 @@ static enum error_code texts_store_label(struct timer_parse *parse, const struct
     for (const struct member *before = members->at; before < member; before++)
         if (bytes_equal(before->stored_name, member->stored_name))
             return member_invalid(parse, "#/labels", &member->name, "This label is named twice");
-    texts_scratch_put(&parse->scratch, ":", 1);
+    timer_scratch_put(&parse->scratch, ":", 1);
     struct bytes value;
     return texts_store_label_text(parse, member, &member->value, &value);
 }
@@ -600,9 +485,9 @@ enum error_code timer_parse_labels(struct timer_parse *parse)
     for (size_t i = 0; i < members.count && !code; i++)
         code = texts_store_label(parse, &members, &members.at[i]);
     if (members.count && !code)
-        texts_scratch_put(&parse->scratch, "}", 1);
+        timer_scratch_put(&parse->scratch, "}", 1);
     members_deinit(&members);
     if (!code)
-        parse->texts.labels = texts_scratch_since(&parse->scratch, start);
+        parse->texts.labels = timer_scratch_since(&parse->scratch, start);
     return code;
 }

@@ -68,7 +68,7 @@ static enum error_code queues_json_read_receipts(struct queues_reading *reading)
 {
     reading->ask->receipts = calloc(QUEUES_RECEIPTS_MAX, sizeof(*reading->ask->receipts));
     if (!reading->ask->receipts)
-        return problem_set(reading->parse.problem, ERROR_NO_MEMORY, "", "%s", "");
+        return timer_parse_no_memory(&reading->parse);
     return strict_strings(&reading->parse, "#/receipts", QUEUES_RECEIPTS_MAX,
                           queues_json_take_receipt, reading);
 }

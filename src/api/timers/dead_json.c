@@ -31,11 +31,6 @@ struct dead_reading {
     size_t room_used; /* at most the size of the request, because strings do not grow */
 };
 
-static enum error_code dead_json_no_memory(struct dead_reading *reading)
-{
-    return problem_set(reading->parse.problem, ERROR_NO_MEMORY, "", "%s", "");
-}
-
 /* Keeps a string beyond the life of the request's body. */
 static enum error_code dead_json_keep_string(struct dead_reading *reading, const char *pointer,
                                              struct bytes *ret_text)
@@ -64,7 +59,7 @@ static enum error_code dead_json_read_ids(struct dead_reading *reading)
 {
     reading->ask->ids = calloc(DEAD_IDS_MAX, sizeof(*reading->ask->ids));
     if (!reading->ask->ids)
-        return dead_json_no_memory(reading);
+        return timer_parse_no_memory(&reading->parse);
     return strict_strings(&reading->parse, "#/ids", DEAD_IDS_MAX, dead_json_take_id, reading);
 }
 
@@ -192,7 +187,7 @@ static enum error_code dead_json_read_new_target(struct dead_reading *reading)
     if (code)
         return code;
     reading->ask->patch = timer_alloc_parsed(&texts, &target);
-    return reading->ask->patch ? ERROR_NONE : dead_json_no_memory(reading);
+    return reading->ask->patch ? ERROR_NONE : timer_parse_no_memory(&reading->parse);
 }
 
 /* Reads a filter, which must not be empty, because no timer would pass it. */
@@ -281,7 +276,7 @@ enum error_code dead_json_parse(struct bytes json, const struct timer_json_limit
 
     json_reader_init(&reading.parse.reader, json);
     enum error_code code =
-        ask.room ? dead_json_read_fields(&reading) : dead_json_no_memory(&reading);
+        ask.room ? dead_json_read_fields(&reading) : timer_parse_no_memory(&reading.parse);
     code = timer_parse_prefer_not_json(&reading.parse, code);
     if (reading.parse.scratch.data != local)
         free(reading.parse.scratch.data);
