@@ -868,8 +868,11 @@ static void dispatch_queue_check(const struct engine *engine, const struct dispa
           spill_is_starved(engine, &queue->backlog, dispatch_queue_usable_bytes(queue)));
 
     size_t bytes = 0, count = 0;
+    struct wall due = {0};
     LIST_FOR_EACH (&queue->timers, link) {
         CHECK(entry_of(link)->phase == ENTRY_QUEUED && entry_of(link)->queue == queue->key);
+        CHECK(queue->is_mixed || due.ms <= entry_of(link)->timer->due.ms);
+        due = entry_of(link)->timer->due;
         bytes += entry_footprint(entry_of(link));
         count++;
     }

@@ -29,6 +29,26 @@ static void dispatch_line_insert(struct dispatch_queue *lane, struct entry *entr
         lane->place = &entry->link;
 }
 
+static void dispatch_line_push(struct dispatch_queue *queue, struct entry *entry,
+                               enum dispatch_end end)
+{
+    const uint64_t due_ms = entry->timer->due.ms;
+
+    if (list_is_empty(&queue->timers))
+        queue->is_mixed = false;
+    if (queue->kind == DISPATCH_LANE || queue->is_strict) {
+        dispatch_line_insert(queue, entry, end);
+    } else if (end == DISPATCH_FRONT) {
+        list_push_front(&queue->timers, &entry->link);
+        queue->is_mixed |= entry->link.next != &queue->timers &&
+                           entry_of(entry->link.next)->timer->due.ms < due_ms;
+    } else {
+        list_push(&queue->timers, &entry->link);
+        queue->is_mixed |= entry->link.prev != &queue->timers &&
+                           entry_of(entry->link.prev)->timer->due.ms > due_ms;
+    }
+}
+
 void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue, struct entry *entry,
                       enum dispatch_end end)
 {
@@ -41,12 +61,7 @@ void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue, struc
     const bool is_first = list_is_empty(&queue->timers);
     entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
     entries_queue(engine->entries, entry);
-    if (queue->kind == DISPATCH_LANE || queue->is_strict)
-        dispatch_line_insert(queue, entry, end);
-    else if (end == DISPATCH_FRONT)
-        list_push_front(&queue->timers, &entry->link);
-    else
-        list_push(&queue->timers, &entry->link);
+    dispatch_line_push(queue, entry, end);
     if (is_first) {
         dispatch_queue_look_at_pause(engine, queue);
         dispatch_queue_look_at_limits(engine, queue);

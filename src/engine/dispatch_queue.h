@@ -90,7 +90,7 @@ struct dispatch_named {
 
 /* Due timers of one tenant and origin, or of one built-in queue and priority. */
 struct dispatch_queue {
-    struct list timers; /* entries, earliest due time first */
+    struct list timers; /* entries, in the order in which they are sent */
     /* BROKER: on the connection's list while the queue may send. PULLED: on `woken` until
      * engine_take_woken has returned the queue. LANE: on the list of its flow */
     struct list link;
@@ -107,6 +107,7 @@ struct dispatch_queue {
     enum dispatch_kind kind;
     uint32_t inflight;
     size_t count, bytes; /* number of `timers`, and their memory in bytes */
+    bool is_mixed;       /* a timer may be due before the first one, as retries join at the end */
     struct spill_backlog backlog;
     /* earliest time of the next delivery, because the target failed; 0 if any */
     struct wall held_until;

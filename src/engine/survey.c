@@ -37,13 +37,16 @@ static void survey_add_ready(struct survey_row *row, const struct timer *timer)
     row->oldest = wall_min(row->oldest, timer->due);
 }
 
-/* Adds all timers of a queue, which are sorted by due time. */
+/* Adds all timers of a queue, in O(1) unless it is mixed. */
 static void survey_add_queue(struct survey_row *row, const struct dispatch_queue *queue)
 {
     row->ready += queue->count;
-    if (queue->count > 0)
-        row->oldest = wall_min(row->oldest, dispatch_first(queue)->timer->due);
     row->is_spilled |= queue->backlog.scan != 0;
+    LIST_FOR_EACH (&queue->timers, link) {
+        row->oldest = wall_min(row->oldest, entry_of(link)->timer->due);
+        if (!queue->is_mixed)
+            break;
+    }
 }
 
 /* ---- built-in queues ---- */

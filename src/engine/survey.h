@@ -4,7 +4,7 @@
  * reports of itself.
  *
  * The answer is about the asking tenant's timers. Due timers count while they are in memory.
- * Overdue timers are visited one by one; of other queues only the first timer is.
+ * The timers of a queue are visited if some of them came back after an attempt, and overdue ones.
  *
  * Ownership  The caller's, borrowed until the answer; then survey_deinit. The timers of ITEMS stay
  *            the engine's, as those of every answer (command.h).
@@ -72,7 +72,7 @@ struct survey_row {
     uint64_t ready;
     /* timers in flight, or leased items of a queue. TENANTS: refused requests */
     uint64_t taken;
-    struct wall oldest; /* due time of the first timer in `ready`; WALL_NEVER if there is none */
+    struct wall oldest; /* earliest due time of those in `ready`; WALL_NEVER if there is none */
     /* further due timers may be on disk only. TENANTS: the row counts refused requests instead of
      * waiting timers. LIVE, in a row without a name: the counts are not complete yet */
     bool is_spilled;

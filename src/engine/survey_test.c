@@ -115,6 +115,33 @@ static void test_each_timer_is_counted_once(void **state)
     fixture_deinit(&fixture);
 }
 
+/* One that comes back after an attempt joins behind later ones, and is the oldest. */
+/* proves: targets-list */
+static void test_the_oldest_may_be_behind_others(void **state)
+{
+    struct engine_fixture fixture;
+    struct survey survey = {.kind = SURVEY_TARGETS};
+    struct command command = {.kind = COMMAND_SURVEY, .survey = &survey};
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.target_inflight_max = 1;
+    fixture_open(&fixture);
+    for (uint64_t i = 1; i <= 3; i++)
+        fixture_create(&fixture, "https://a.example/x", 1000 * i, NULL);
+    fixture_advance_to(&fixture, 3000);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_FAILED});
+    fixture_advance_to(&fixture, HOUR_MS);
+    fixture_command(&fixture, &command);
+    assert_int_equal(survey.row_count, 1);
+    assert_int_equal(survey.rows[0].ready, 2);
+    assert_int_equal(survey.rows[0].taken, 1);
+    assert_int_equal(survey.rows[0].oldest.ms, START.ms + 1000);
+    survey_deinit(&survey);
+    fixture_deinit(&fixture);
+}
+
 /* After an outage timers wait for their rate, before they come to the queue of their target. */
 /* proves: targets-list */
 static void test_the_overdue_are_counted_at_their_target(void **state)
@@ -182,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_timer_is_counted_once),
+        cmocka_unit_test(test_the_oldest_may_be_behind_others),
         cmocka_unit_test(test_the_overdue_are_counted_at_their_target),
         cmocka_unit_test(test_failures_are_sorted_and_bounded),
     };
