@@ -14,6 +14,8 @@
 #include "sys/clock.h"
 #include "sys/entropy.h"
 
+#include <assert.h>
+
 enum {
     TURN_MS = 5,   /* longest time for events of one log before other replicas have a turn */
     LOOK_MS = 100, /* longest time between two turns of a replica */
@@ -122,6 +124,7 @@ static void node_serve_make_engine(struct node_replica *replica)
     const uint16_t index = replica->partition->index;
     uint64_t seed = 0;
 
+    assert(!replica->engine); /* the former one has gone before the log is claimed again */
     replica->wants_engine = !node_hold_load(replica);
     if (replica->wants_engine)
         return;
@@ -537,7 +540,6 @@ static struct replica_options node_serve_private_options(const struct node *node
         .cluster = node->log.cluster,
         .lease_ms = node->config->cluster_lease_ms,
         .handover_ms = HANDOVER_MS,
-        .is_private = true,
     };
 }
 
@@ -574,6 +576,7 @@ static enum error_code node_serve_create(struct node_replica *replica, struct er
     options.node = node_self(node);
     options.partition = replica->partition->index;
     options.storage = node->disk.storage;
+    options.is_private = replica->log->is_private;
     if (entropy_u64(&options.seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
     return replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
@@ -584,6 +587,7 @@ static enum error_code node_serve_open(struct node_replica *replica, struct erro
     struct node *node = replica->node;
     enum error_code code = ERROR_NONE;
 
+    assert(!replica->replica && !replica->log && !replica->once);
     if (node->cluster.control)
         code = node_serve_open_shared(replica, ret_error);
     else
@@ -613,6 +617,7 @@ static enum error_code node_serve_open(struct node_replica *replica, struct erro
 /* Stops the replica and closes its log. Batches that wait go back to the engine. */
 static void node_serve_shut(struct node_replica *replica)
 {
+    assert(replica->replica && replica->log);
     node_copy_end(replica);
     node_serve_take_in(replica);
     replica_stop(replica->replica);

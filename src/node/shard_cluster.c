@@ -19,6 +19,8 @@
 
 static void cluster_begin(struct shard *shard, struct node_replica *replica)
 {
+    assert(replica->engine && !replica->partition->engine);
+    assert(shard->partition_count < shard->node->partition_count);
     replica->is_ready = replica->is_draining = replica->is_drained = replica->is_leaving = false;
     replica->partition->engine = replica->engine;
     shard->partitions[shard->partition_count++] = replica->partition;
@@ -31,8 +33,10 @@ static void cluster_end(struct shard *shard, struct node_replica *replica)
     size_t i = 0;
 
     shard_queue_settle(shard);
+    assert(partition->engine && !partition->commits_out && !replica->reads_out);
     while (shard->partitions[i] != partition)
         i++;
+    assert(i < shard->partition_count);
     shard->partitions[i] = shard->partitions[--shard->partition_count];
     engine_stats(partition->engine, &stats);
     node_limits_uncount(replica, stats.pending);

@@ -13,6 +13,8 @@
 #include "node/node_state.h"
 #include "sys/clock.h"
 
+#include <assert.h>
+
 static void shard_commands_doubt(enum error_code *error)
 {
     if (*error == ERROR_IO)
@@ -159,6 +161,7 @@ struct engine *shard_engine(struct shard *shard, struct partition *partition)
 {
     struct engine *engine = partition->engine;
 
+    assert(engine); /* it stays until what was asked of it is back */
     if (!engine_is_in_turn(engine))
         engine_begin(engine, shard->now);
     return engine;

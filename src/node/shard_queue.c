@@ -16,6 +16,7 @@
 #include "sys/clock.h"
 #include "timer/queue_target.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,7 @@ static void shard_queue_heads_set(struct shard *shard, struct bytes name)
 
     if (bytes_equal(name, shard_queue_heads_name(heads)))
         return;
+    assert(name.size <= sizeof(heads->name));
     memcpy(heads->name, name.data, name.size);
     heads->name_size = name.size;
     shard_queue_heads_look_at_all(shard, QUEUE_PRIORITY_COUNT - 1);
