@@ -125,7 +125,7 @@ function(tw_test source)
     tw_check(${name})
     tw_choose(${name} ${source})
     # The longest ones begin first, so that none is left alone at the end.
-    if(name MATCHES "^(node_cluster[a-z_]*|storage_model|wheel_endless)_test$")
+    if(name MATCHES "^(storage_model|wheel_endless)_test$")
         set_tests_properties(${name} PROPERTIES COST 100)
     endif()
 endfunction()

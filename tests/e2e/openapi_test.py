@@ -24,7 +24,7 @@ import harness
 import python_tools
 
 VERSION = "4.32.5"
-EXAMPLES = os.environ.get("TEST_EXAMPLES", "25")
+EXAMPLES = os.environ.get("TEST_EXAMPLES", "8")
 
 
 class OpenapiTest(unittest.TestCase):
