@@ -10,6 +10,7 @@
 struct replay_partition {
     struct storage_place place;
     struct buffer part; /* frames of a commit whose last frame has not been read */
+    uint64_t seq;       /* of the last frame */
     bool has_ended;
 };
 
@@ -44,16 +45,26 @@ enum error_code replay_bounds(struct storage *storage, uint16_t partition_count,
     return code;
 }
 
+static bool replay_has_loss(const struct replay *replay)
+{
+    struct log_local_stats stats;
+
+    log_local_get_stats(replay->local, &stats);
+    return stats.has_loss;
+}
+
 static enum error_code replay_frame(struct replay *replay, uint16_t index, uint64_t offset,
                                     const struct frame *frame, struct error *ret_error)
 {
     struct replay_partition *partition = &replay->partitions[index];
 
-    if (frame->kind == FRAME_CLAIM)
+    /* nothing continues what is before a claim, or before a frame that was lost */
+    if (frame->kind == FRAME_CLAIM || frame->seq != partition->seq + 1)
         buffer_clear(&partition->part);
-    else if (frame->kind == FRAME_COMMIT)
+    partition->seq = frame->seq;
+    if (frame->kind == FRAME_COMMIT)
         buffer_append_bytes(&partition->part, frame->body);
-    else
+    else if (frame->kind != FRAME_CLAIM)
         return ERROR_NONE;
     if (buffer_failed(&partition->part))
         return error_set(ret_error, ERROR_NO_MEMORY, "a commit of %zu bytes", frame->body.size);
@@ -64,8 +75,11 @@ static enum error_code replay_frame(struct replay *replay, uint16_t index, uint6
     partition->place.seq = frame->seq;
     partition->place.incarnation = frame->incarnation;
     partition->place.node = frame->node;
-    const enum error_code code = storage_apply(
-        replay->storage, index, buffer_bytes(&partition->part), &partition->place, ret_error);
+    enum error_code code = storage_apply(replay->storage, index, buffer_bytes(&partition->part),
+                                         &partition->place, ret_error);
+    if (code == ERROR_CORRUPT && replay_has_loss(replay)) /* a frame of the commit is lost */
+        code =
+            storage_apply(replay->storage, index, (struct bytes){0}, &partition->place, ret_error);
     buffer_clear(&partition->part);
     return code;
 }

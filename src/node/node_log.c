@@ -157,6 +157,9 @@ static enum error_code node_log_skip_damage(struct node_log *log, struct error *
     log_local_get_stats(log->local, &stats);
     if (code || !stats.has_loss)
         return code ? code : node_log_adopt(log, ret_error);
+    /* what the storage has from the log is in its files before the log goes */
+    if ((code = storage_flush(log->storage, ret_error)))
+        return code;
     log->loss = stats.loss;
     log->lost = stats.lost;
     log_local_close(log->local);

@@ -7,7 +7,9 @@ import glob
 import os
 import re
 import shutil
+import signal
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
@@ -67,6 +69,24 @@ class LostFolderTest(DaemonCase):
         later = self.create()
         self.restart()
         self.assertEqual([self.state(timer), self.state(later)], ["scheduled", "scheduled"])
+
+    # proves: lost-folder
+    def test_its_stop_leaves_a_new_folder_alone(self):
+        """Another daemon's folder lies where its own was: what that one acknowledged is there after the first one has ended."""
+        for _ in range(3):  # its chain is newer than that of the other
+            self.restart()
+        elsewhere = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, elsewhere)
+        os.rename(self.data, os.path.join(elsewhere, "data"))
+        with harness.Daemon(self.data) as other:
+            harness.wait_until(other.is_ready, 20, "the other is ready")
+            made = [other.call("POST", "/v1/timers", {"after": "1h", "target": "queue:a"})[2]["id"] for _ in range(20)]
+            self.assert_lost()
+            self.daemon.signal(signal.SIGTERM)
+            other.signal(signal.SIGKILL)
+        with harness.Daemon(self.data) as other:
+            harness.wait_until(other.is_ready, 20, "the other is ready again")
+            self.assertEqual([other.call("GET", f"/v1/timers/{timer}")[0] for timer in made], [200] * 20)
 
 
 if __name__ == "__main__":

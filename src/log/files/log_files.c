@@ -45,6 +45,18 @@ uint64_t log_path_number(const char *name)
 
 /* ---- the chain ---- */
 
+/* False if the folder was replaced, and its chain is that of another log. */
+static bool log_files_is_own_chain(const struct log_files *files, int file)
+{
+    char contents[2 * SEGMENT_CHAIN_SLOT];
+    struct segment_chain found;
+    size_t size = 0;
+
+    return files->disk->read(files->disk, file, 0, contents, sizeof(contents), &size) ||
+           !segment_chain_decode((struct bytes){contents, size}, &found) ||
+           memcmp(found.id, files->chain.id, sizeof(found.id)) == 0;
+}
+
 static enum error_code log_files_write_slot(const struct log_files *files,
                                             const struct segment_chain *chain,
                                             struct error *ret_error)
@@ -57,8 +69,11 @@ static enum error_code log_files_write_slot(const struct log_files *files,
     int error = files->disk->open(files->disk, path.text, DISK_WRITE, &file);
     if (error)
         return disk_failed(error, "write", path.text, ret_error);
-    error = files->disk->write(files->disk, file, (chain->generation & 1) * SEGMENT_CHAIN_SLOT,
-                               (struct bytes){slot, sizeof(slot)});
+    error =
+        log_files_is_own_chain(files, file)
+            ? files->disk->write(files->disk, file, (chain->generation & 1) * SEGMENT_CHAIN_SLOT,
+                                 (struct bytes){slot, sizeof(slot)})
+            : ESTALE;
     if (!error)
         error = files->disk->sync(files->disk, file);
     files->disk->close(files->disk, file);

@@ -44,7 +44,9 @@ static enum error_code diskwheel_backup_put_run(const struct diskwheel_run *run,
     diskwheel_run_name(run->number, name);
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path))
         return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(folder));
-    return files_link(run->path, path, NULL) ? files_copy(run->path, path, ret_error) : ERROR_NONE;
+    const enum error_code code = files_link(run->path, path, ret_error);
+    /* If the link is there although this failed, a copy to it would first empty the run itself. */
+    return code && !files_exists(path) ? files_copy(run->path, path, ret_error) : code;
 }
 
 static enum error_code diskwheel_backup_fill(const struct diskwheel_store *store,

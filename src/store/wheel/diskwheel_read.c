@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { READ_REPEATS = 16 };
+enum {
+    READ_REPEATS = 16,
+    READ_NAMES = 16, /* entries of a name that a look visits beside those that are wanted */
+};
 
 /* The store at a moment: the changes of the active stage in a range, and all that is older. */
 struct diskwheel_sight {
@@ -450,49 +453,57 @@ static enum error_code diskwheel_read_names(struct diskwheel_store *store,
     return ERROR_NONE;
 }
 
-/* ERROR_OVERLOADED: the lookup is to be repeated. */
+/* Looks at some of the names from `*from` on, adds those that are wanted, and moves `*from` behind
+ * them. ERROR_OVERLOADED: it is to be repeated. */
 static enum error_code diskwheel_read_lookup(struct diskwheel_store *store,
                                              const struct storage_lookup *lookup,
-                                             struct storage_names *ret_names,
+                                             struct record_key *from, struct storage_names *names,
                                              struct error *ret_error)
 {
-    const bool is_all = lookup->serial_below == UINT64_MAX;
-    const struct record_key from = record_name_key(lookup->name, lookup->serial_below - !is_all);
     const struct record_key end = {lookup->name, UINT64_MAX}; /* no serial is 0 */
-    struct storage_names names = {malloc(lookup->count_max * sizeof(*names.ids)), 0};
+    const size_t before = names->count;
     struct diskwheel_sight sight;
     struct diskwheel_merge merge;
 
-    assert(lookup->partition < store->partition_count && lookup->count_max);
     pthread_mutex_lock(&store->lock);
-    const bool is_seen = names.ids && !store->parts[lookup->partition].is_torn &&
-                         diskwheel_read_look(store, DISKWHEEL_NAMES, from, end, SIZE_MAX, &sight);
+    const bool is_seen = !store->parts[lookup->partition].is_torn &&
+                         diskwheel_read_look(store, DISKWHEEL_NAMES, *from, end,
+                                             lookup->count_max + READ_NAMES, &sight);
     pthread_mutex_unlock(&store->lock);
-    if (!is_seen) {
-        free(names.ids);
+    if (!is_seen)
         return diskwheel_read_unseen(store, lookup->partition, ret_error);
-    }
-    enum error_code code = diskwheel_read_merge(&sight, DISKWHEEL_NAMES, from, &merge)
-                               ? diskwheel_read_names(store, &merge, lookup, end, &names, ret_error)
+    const struct record_key to = sight.end;
+    enum error_code code = diskwheel_read_merge(&sight, DISKWHEEL_NAMES, *from, &merge)
+                               ? diskwheel_read_names(store, &merge, lookup, to, names, ret_error)
                                : error_set(ret_error, ERROR_NO_MEMORY, "lookup");
     diskwheel_merge_deinit(&merge);
     if (!diskwheel_read_end(store, &sight) && !code)
         code = ERROR_OVERLOADED;
     if (code)
-        free(names.ids);
+        names->count = before;
     else
-        *ret_names = names;
+        *from = to;
     return code;
 }
 
 enum error_code diskwheel_lookup(struct storage *storage, const struct storage_lookup *lookup,
                                  struct storage_names *ret_names, struct error *ret_error)
 {
-    enum error_code code;
+    struct diskwheel_store *store = diskwheel_store_of(storage);
+    const bool is_all = lookup->serial_below == UINT64_MAX;
+    const struct record_key end = {lookup->name, UINT64_MAX};
+    struct record_key from = record_name_key(lookup->name, lookup->serial_below - !is_all);
+    struct storage_names names = {malloc(lookup->count_max * sizeof(*names.ids)), 0};
+    enum error_code code = names.ids ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "lookup");
 
-    do
-        code = diskwheel_read_lookup(diskwheel_store_of(storage), lookup, ret_names, ret_error);
-    while (code == ERROR_OVERLOADED);
+    assert(lookup->partition < store->partition_count && lookup->count_max);
+    while ((!code || code == ERROR_OVERLOADED) && names.count < lookup->count_max &&
+           record_key_before(from, end))
+        code = diskwheel_read_lookup(store, lookup, &from, &names, ret_error);
+    if (code)
+        free(names.ids);
+    else
+        *ret_names = names;
     return code;
 }
 
