@@ -2,6 +2,7 @@
 #include "delivery/oauth.h"
 
 #include "base/share.h"
+#include "delivery/webhook_answer.h"
 #include "sys/clock.h"
 #include "timer/tenant.h"
 
@@ -32,6 +33,7 @@ struct oauth_entry {
     struct curl_slist *headers;
     struct buffer body, answer;
     const char *refused_kind; /* kind of the address that the guard refused; NULL if none was */
+    size_t head_bytes;        /* of headers and trailers, which libcurl keeps */
     const struct webhook_settings *settings;
 };
 
@@ -199,6 +201,16 @@ static int oauth_close_socket(void *context, curl_socket_t fd)
     return webhook_sockets_close(settings->sockets, fd);
 }
 
+/* libcurl limits headers, but keeps any number of trailers. */
+static size_t oauth_read_header(char *data, size_t size, size_t count, void *context)
+{
+    struct oauth_entry *entry = context;
+
+    (void)data;
+    entry->head_bytes += size * count;
+    return entry->head_bytes <= WEBHOOK_ANSWER_HEAD_MAX ? size * count : 0;
+}
+
 static size_t oauth_read_body(char *data, size_t size, size_t count, void *context)
 {
     struct oauth_entry *entry = context;
@@ -264,6 +276,8 @@ static bool oauth_entry_set(struct oauth_entry *entry, const char *url)
     bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, entry);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, oauth_close_socket);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, (void *)(uintptr_t)settings);
+    bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, oauth_read_header);
+    bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, entry);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, oauth_read_body);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, entry);
     bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, entry->headers);
@@ -281,6 +295,7 @@ static bool oauth_entry_fetch(struct oauth *oauth, struct oauth_entry *entry,
     buffer_append_bytes(&url, client->url);
     buffer_append(&url, "", 1);
     entry->refused_kind = NULL;
+    entry->head_bytes = 0;
     entry->easy = buffer_failed(&url) ? NULL : curl_easy_init();
     const bool is_begun = entry->easy && oauth_entry_write(entry, client) &&
                           oauth_entry_set(entry, url.data) &&

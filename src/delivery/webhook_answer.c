@@ -58,6 +58,13 @@ void webhook_answer_begin(struct webhook_answer *answer, uint64_t body_bytes_max
     answer->body_bytes_max_ = body_bytes_max;
 }
 
+void webhook_answer_begin_chunks(struct webhook_answer *answer, uint64_t body_bytes_max)
+{
+    webhook_answer_begin(answer, body_bytes_max);
+    answer->has_status = true;
+    answer->part_ = PART_CHUNK_SIZE;
+}
+
 bool webhook_answer_is_later(struct bytes value)
 {
     const struct bytes text = bytes_trim(value);
@@ -123,6 +130,13 @@ static bool webhook_answer_lists(struct bytes list, struct bytes wanted, bool *r
             *ret_others = true;
     }
     return has;
+}
+
+bool webhook_answer_is_chunked(struct bytes value)
+{
+    bool others;
+
+    return webhook_answer_lists(value, BYTES("chunked"), &others);
 }
 
 /* Reads Content-Length as libcurl does: the digits at the beginning. If anything follows them, or

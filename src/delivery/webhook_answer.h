@@ -36,6 +36,9 @@ enum webhook_answer_state {
 /* True if the value of that header says that the receiver answers later. */
 bool webhook_answer_is_later(struct bytes value);
 
+/* True if the value of Transfer-Encoding has "chunked". */
+bool webhook_answer_is_chunked(struct bytes value);
+
 /* How to find the end of the body. */
 enum webhook_answer_framing {
     WEBHOOK_ANSWER_TO_CLOSE,
@@ -74,6 +77,9 @@ void webhook_answer_deinit(struct webhook_answer *answer);
 
 /* Prepares for a new answer. */
 void webhook_answer_begin(struct webhook_answer *answer, uint64_t body_bytes_max);
+
+/* Prepares for the body alone of an answer in chunks. */
+void webhook_answer_begin_chunks(struct webhook_answer *answer, uint64_t body_bytes_max);
 
 /* Reads a piece, which is not empty. After any result except MORE it must not be called again. */
 enum webhook_answer_state webhook_answer_read(struct webhook_answer *answer, struct bytes piece);

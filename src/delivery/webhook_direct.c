@@ -202,6 +202,7 @@ static void webhook_connection_end(struct webhook_connection *connection, CURLco
     attempt->retry_after = webhook_answer_retry_after(answer);
     attempt->answers_later = answer->has_status && answer->answers_later;
     delivery->ended_us = wall_now_us();
+    webhook_request_hide(&connection->request, delivery);
     webhook_outcome_set(&delivery->outcome, attempt);
     if (attempt->has_lapsed)
         delivery_return(delivery);

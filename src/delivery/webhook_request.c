@@ -3,6 +3,7 @@
 
 #include "base/hex.h"
 #include "calendar/rfc3339.h"
+#include "delivery/hide.h"
 #include "delivery/webhook.h"
 #include "timer/schedule.h"
 #include "sys/entropy.h"
@@ -24,6 +25,12 @@ void webhook_request_deinit(struct webhook_request *request)
 {
     buffer_deinit(&request->text_);
     free(request->headers_);
+}
+
+void webhook_request_hide(const struct webhook_request *request, struct delivery *delivery)
+{
+    for (size_t i = 0; i < 2 && delivery->answer_size > 0; i++)
+        hide_secret(request->secrets_[i], delivery->answer, &delivery->answer_size);
 }
 
 /* ---- names and values ---- */
@@ -116,6 +123,7 @@ static bool webhook_request_reserve(struct webhook_request *request,
         request->headers_capacity_ = count;
     }
     request->headers_count_ = 0;
+    request->secrets_[0] = request->secrets_[1] = (struct bytes){0};
     buffer_clear(&request->text_);
     return buffer_reserve(&request->text_, TEXT_FIXED_SIZE + source_size + token_size +
                                                3 * texts->key.size + texts->content_type.size +
@@ -299,6 +307,8 @@ static void request_add_ack_url(struct webhook_request *request, const char *url
     buffer_append_text(&request->text_, id);
     buffer_append_text(&request->text_, "-");
     buffer_append_text(&request->text_, delivery->ack_token);
+    request->secrets_[1] = (struct bytes){
+        request->text_.data + request->text_.size - AWAITS_TOKEN_SIZE, AWAITS_TOKEN_SIZE};
     webhook_request_end(request);
 }
 
@@ -338,8 +348,11 @@ enum error_code webhook_request_build(struct webhook_request *request,
             return ERROR_NO_MEMORY;
         webhook_request_end(request);
     }
-    if (has_token)
+    if (has_token) {
         webhook_request_add(request, BYTES("authorization: Bearer "), token);
+        request->secrets_[0] =
+            (struct bytes){request->text_.data + request->text_.size - 2 - token.size, token.size};
+    }
     webhook_request_add(request, BYTES("tickwheel-due: "), bytes_of(due));
     struct backfill backfill;
     if (schedule_backfill(texts->schedule, &backfill))

@@ -142,6 +142,8 @@ static char transfer_status_class(struct bytes line)
     return transfer_is_digit(line.data[at]) ? line.data[at] : '\0';
 }
 
+#define CODING "transfer-encoding:"
+
 static size_t transfer_read_header(char *line, size_t size, size_t count, void *context)
 {
     struct webhook_transfer *transfer = context;
@@ -158,19 +160,41 @@ static size_t transfer_read_header(char *line, size_t size, size_t count, void *
         transfer->status_class_ = transfer_status_class((struct bytes){line, size});
         attempt->has_odd_status = !transfer->status_class_;
         attempt->has_answer = false;
+        transfer->has_chunks_ = false;
         if (attempt->has_odd_status)
             return 0;
+    } else if (size > sizeof(CODING) - 1 && strncasecmp(line, CODING, sizeof(CODING) - 1) == 0) {
+        struct bytes rest = {line + sizeof(CODING) - 1, size - (sizeof(CODING) - 1)};
+
+        transfer->has_chunks_ |= webhook_answer_is_chunked(bytes_cut(&rest, '\r'));
     }
     return size;
+}
+
+static void transfer_keep_body(void *context, struct bytes piece)
+{
+    const struct webhook_transfer *transfer = context;
+
+    webhook_outcome_keep(transfer->delivery_, piece, transfer->settings_->answer_bytes);
 }
 
 static size_t transfer_read_body(char *data, size_t size, size_t count, void *context)
 {
     struct webhook_transfer *transfer = context;
+    const struct bytes piece = {data, size * count};
 
-    webhook_outcome_keep(transfer->delivery_, (struct bytes){data, size * count},
-                         transfer->settings_->answer_bytes);
-    transfer->body_bytes_ += size * count;
+    if (transfer->has_chunks_ && transfer->body_bytes_ == 0) {
+        webhook_answer_begin_chunks(&transfer->chunks_, UINT64_MAX);
+        transfer->chunks_.take_body = transfer_keep_body;
+        transfer->chunks_.context = transfer;
+        transfer->are_chunks_over_ = false;
+    }
+    if (!transfer->has_chunks_)
+        transfer_keep_body(transfer, piece);
+    else if (piece.size && !transfer->are_chunks_over_)
+        transfer->are_chunks_over_ =
+            webhook_answer_read(&transfer->chunks_, piece) != WEBHOOK_ANSWER_MORE;
+    transfer->body_bytes_ += piece.size;
     return transfer->body_bytes_ <= transfer->settings_->response_bytes_max ? size * count : 0;
 }
 
@@ -237,6 +261,7 @@ struct webhook_transfer *webhook_transfer_create(const struct webhook_settings *
     list_init(&transfer->link);
     transfer->settings_ = settings;
     webhook_request_init(&transfer->request_);
+    webhook_answer_init(&transfer->chunks_);
     buffer_init(&transfer->target_);
     transfer->easy = curl_easy_init();
     if (!transfer->easy || !transfer_set_common(transfer)) {
@@ -253,6 +278,7 @@ void webhook_transfer_destroy(struct webhook_transfer *transfer)
     if (transfer->easy)
         curl_easy_cleanup(transfer->easy);
     webhook_request_deinit(&transfer->request_);
+    webhook_answer_deinit(&transfer->chunks_);
     buffer_deinit(&transfer->target_);
     free(transfer);
 }
@@ -533,6 +559,7 @@ struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcod
         result = CURLE_GOT_NOTHING;
     transfer->attempt_.was_kept = transfer->is_cut_off_;
     webhook_transfer_collect(transfer, result);
+    webhook_request_hide(&transfer->request_, transfer->delivery_);
     *ret_verdict = webhook_outcome_verdict(&transfer->attempt_);
     webhook_outcome_set(&transfer->delivery_->outcome, &transfer->attempt_);
     if (transfer->attempt_.has_lapsed)

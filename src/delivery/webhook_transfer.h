@@ -14,6 +14,7 @@
 #include "delivery/named.h"
 #include "delivery/signatures.h"
 #include "delivery/targets.h"
+#include "delivery/webhook_answer.h"
 #include "delivery/webhook_outcome.h"
 #include "delivery/webhook_request.h"
 #include "delivery/webhook_sockets.h"
@@ -83,6 +84,8 @@ struct webhook_transfer {
     struct webhook_attempt attempt_;
     struct buffer target_;             /* target of which `easy` has the URL */
     uint64_t head_bytes_, body_bytes_; /* bytes of the answer that were received */
+    struct webhook_answer chunks_;     /* decodes the body if it comes in chunks */
+    bool has_chunks_, are_chunks_over_;
     /* first digit of the status to which the current headers belong, such as '2' of 200 */
     char status_class_;
     /* number of times that libcurl began to send the request; more than once if a kept connection

@@ -2,6 +2,7 @@
 #include "engine/dispatch_queue.h"
 
 #include "timer/flow.h"
+#include "timer/target_pauses.h"
 
 /* Salt for the hash of a tenant's name. That hash is the salt for its origins. */
 #define DISPATCH_SALT_TENANT (UINT64_C(1) << 32)
@@ -66,11 +67,16 @@ void dispatch_name_of(const struct engine *engine, const struct timer *timer,
                                              timer_order(timer));
         ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
     } else {
+        char room[TARGET_PAUSE_NAME_SIZE_MAX];
+        struct bytes origin = timer_target_origin(timer);
+
+        /* all spellings of an origin share its limits */
+        target_pause_name(timer->texts.target, &timer->target, room, &origin);
         ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION
                              ? DISPATCH_BROKER
                              : DISPATCH_WEBHOOK;
         ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
-        ret_name->key = dispatch_hash(engine, timer_target_origin(timer), ret_name->tenant);
+        ret_name->key = dispatch_hash(engine, origin, ret_name->tenant);
         if (ret_name->kind == DISPATCH_BROKER)
             ret_name->connection = dispatch_hash(engine, timer_target_origin(timer), 0);
     }

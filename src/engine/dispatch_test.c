@@ -229,6 +229,26 @@ static void test_a_hold_outlives_its_timers_but_no_step_back(void **state)
     fixture_deinit(&fixture);
 }
 
+/* All spellings of an origin share its limits; another port or scheme is another target. */
+static void test_an_origin_has_many_spellings(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    fixture.options.target_inflight_max = 1;
+    dispatch_reopen(&fixture);
+    fixture_create(&fixture, "http://a.example/x", 1000, NULL);
+    fixture_create(&fixture, "http://A.Example/y", 1000, NULL);
+    fixture_create(&fixture, "http://a.example:80/z", 1000, NULL);
+    walk_to(&fixture, 1000);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_int_equal(dispatch_stats_of(&fixture).waiting, 2);
+    fixture_create(&fixture, "http://a.example:81/", 1000, NULL);
+    fixture_create(&fixture, "https://a.example/", 1000, NULL);
+    assert_int_equal(fixture.delivered_count, 3);
+    fixture_deinit(&fixture);
+}
+
 /* Goal: no second sees more deliveries to one origin than its rate and one burst, and the rate is
  * reached, also when the dispatch queue is empty between them. Method: 100 timers at 10 a second,
  * answered at once; then one at a time. */
@@ -376,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_lateness_by_kind),
         cmocka_unit_test(test_one_that_gets_through_ends_the_hold),
         cmocka_unit_test(test_a_hold_outlives_its_timers_but_no_step_back),
+        cmocka_unit_test(test_an_origin_has_many_spellings),
         cmocka_unit_test(test_a_target_has_a_rate),
         cmocka_unit_test(test_catching_up),
         cmocka_unit_test(test_catching_up_in_little_memory),

@@ -27,11 +27,11 @@ PATH = "/v1/named-targets/billing"
 
 
 class Receiver:
-    """Answers with `status`, or that of `decide`, and the headers if it echoes; keeps method, path, headers and body of what
-    came."""
+    """Answers with `status`, or that of `decide`, and the headers if it echoes, in pieces of `chunk` bytes unless that is 0; keeps
+    method, path, headers and body of what came."""
 
     def __init__(self, context=None):
-        self.status, self.seen, self.echoes = 200, [], False
+        self.status, self.seen, self.echoes, self.chunk = 200, [], False, 0
         self.decide = lambda path: self.status
         receiver = self
 
@@ -43,8 +43,12 @@ class Receiver:
                 receiver.seen.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
                 self.send_response(receiver.decide(self.path))
                 answer = json.dumps(dict(reversed(self.headers.items()))).encode() if receiver.echoes else b""
-                self.send_header("Content-Length", str(len(answer)))
+                size = receiver.chunk
+                self.send_header("Transfer-Encoding" if size else "Content-Length", "chunked" if size else str(len(answer)))
                 self.end_headers()
+                if size:
+                    pieces = [answer[at:at + size] for at in range(0, len(answer), size)] + [b""]
+                    answer = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
                 self.wfile.write(answer)
 
             do_GET = do_PUT = do_DELETE = do_POST
@@ -109,6 +113,10 @@ class NamedCase(unittest.TestCase):
     def refuse(self, pointer, **fields):
         problem = self.define(422, **fields)[1]
         self.assertEqual([each["pointer"] for each in problem["errors"]], [pointer], problem)
+
+    def answers(self, count):
+        found = self.daemon.call("GET", "/v1/deliveries?limit=200")[2]["deliveries"][:count]
+        return len(self.receiver.seen) % count == 0 and len(found) == count and [each["answer"] for each in found]
 
     def wait_for_words(self, timer, words):
         harness.wait_until(lambda: words in str(self.daemon.call("GET", f"/v1/timers/{timer['id']}")[2]), 20, words)
@@ -333,10 +341,11 @@ class NamedTargetsTest(NamedCase):
     # proves: delivery-log-answer-hidden
     def test_a_receiver_sends_them_back(self):
         """What the log of deliveries keeps of its answer has no credentials: of named targets and of timers, over plain
-        connections and by libcurl, whole and cut."""
+        connections and by libcurl, in one piece and in chunks, whole and cut."""
         self.daemon.close()
         self.receiver.echoes = True
-        for size in (4096, 256, 64):
+        for size, chunk in ((4096, 0), (4096, 7), (256, 0), (64, 0)):
+            self.receiver.chunk = chunk
             self.daemon = self.start("--delivery-log-answer-bytes", str(size), "--sensitive-headers", "x-more")
             for url in (self.receiver.url, self.receiver.url.replace("127.0.0.1", "localhost")):
                 for name, auth in (("a", {"kind": "bearer", "token": "s3cret/bearer" * 9}),
@@ -353,10 +362,6 @@ class NamedTargetsTest(NamedCase):
             self.assertGreaterEqual("".join(answers).count("***"), 8)
             self.daemon.signal(signal.SIGTERM)  # killed, the next one would repeat attempts whose end is not durable yet
             shutil.rmtree(os.path.join(self.data, "deliveries"), ignore_errors=True)
-
-    def answers(self, count):
-        found = self.daemon.call("GET", "/v1/deliveries?limit=200")[2]["deliveries"][:count]
-        return len(self.receiver.seen) % count == 0 and len(found) == count and [each["answer"] for each in found]
 
     # proves: named-target-certificate
     def test_client_certificate(self):

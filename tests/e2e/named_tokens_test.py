@@ -3,6 +3,7 @@
 server and the receiver are threads of this test, so that each request for a token is seen."""
 
 import base64
+import contextlib
 import http.server
 import json
 import os
@@ -172,6 +173,27 @@ class OauthTest(NamedCase):
         self.wait_for_words(timer, "token endpoint: Timeout was reached")
         self.assertGreater(time.monotonic() - begin, 8)
 
+    # proves: oauth-answer (beyond)
+    def test_an_answer_without_end(self):
+        """Neither headers nor the trailers after its last chunk, which libcurl keeps, take the memory of the daemon."""
+        for begin in (b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"):
+            server, sent = socket.create_server(("127.0.0.1", 0)), []
+
+            def serve(server=server, begin=begin, sent=sent):
+                with contextlib.suppress(OSError), server, server.accept()[0] as client:
+                    client.recv(65536)
+                    client.sendall(begin)
+                    while True:
+                        client.sendall(b"name: " + b"x" * 1000 + b"\r\n")
+                        sent.append(1000)
+
+            threading.Thread(target=serve, daemon=True).start()
+            name = f"endless{len(begin)}"
+            self.define(name=name, auth=self.auth(token_url=f"http://127.0.0.1:{server.getsockname()[1]}/"))
+            timer = self.create(target=f"{name}:/x", retry={"max_attempts": 1})
+            self.wait_for_words(timer, "token endpoint: ")
+            self.assertLess(sum(sent), 16 << 20)  # most of it is in the buffers of the system
+
     # proves: named-target-oauth
     def test_a_refused_token_is_fetched_anew(self):
         self.define(auth=self.auth())
@@ -316,6 +338,21 @@ class OidcTest(NamedCase):
         header, claims = (json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))) for part in token.split(".")[:2])
         self.assertEqual((claims["aud"], claims["iss"], claims["sub"]), (audience, "https://a.example", "-"))
         self.assertIn(header["kid"], [key["kid"] for key in self.call(200, "GET", "/.well-known/jwks.json")[1]["keys"]])
+
+    # proves: delivery-log-answer-hidden
+    def test_a_receiver_sends_it_back(self):
+        """The log of deliveries shows neither the token of the daemon nor the URL by which the receiver may answer later."""
+        self.issue("--delivery-log-answer-bytes", "4096", "--public-url", "https://timers.example")
+        self.receiver.echoes = True
+        self.define(auth={"kind": "oidc"})
+        for count, url in enumerate((self.receiver.url, self.receiver.url.replace("127.0.0.1", "localhost"), "billing:/x"), 1):
+            self.create(url)
+            sent = self.receiver.wait(count)[2]
+            answer = harness.wait_until(lambda count=count: self.answers(count), 20, "the attempt")[0]
+            self.assertIn('"authorization": "bearer ***"', answer.lower())
+            for secret in (sent["authorization"].split(".")[-1], sent["tickwheel-ack-url"].rsplit("-", 1)[-1]):
+                self.assertGreater(len(secret), 20)
+                self.assertNotIn(secret, answer)
 
     # proves: named-target-oidc
     def test_a_token_of_the_daemon(self):
