@@ -192,6 +192,11 @@ static void limits(void **state)
     static const char event[] = "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260101\nEND:VEVENT\n";
     static const char yearly[] =
         "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260101\nRRULE:FREQ=YEARLY\nEND:VEVENT\n";
+    /* libical visits each day, and each year from the first one */
+    static const char thinned[] = "BEGIN:VEVENT\nDTSTART;VALUE=DATE:19700101\n"
+                                  "RRULE:FREQ=DAILY;BYMONTH=1;BYMONTHDAY=1\nEND:VEVENT\n";
+    static const char ancient[] =
+        "BEGIN:VEVENT\nDTSTART;VALUE=DATE:17760704\nRRULE:FREQ=YEARLY\nEND:VEVENT\n";
     static const char begin[] = "BEGIN:VCALENDAR\n", end[] = "END:VCALENDAR\n";
     struct buffer text;
 
@@ -203,6 +208,14 @@ static void limits(void **state)
     check_refused(buffer_bytes(&text), ERROR_TOO_MANY, "more than 2000 events");
     repeat(&text, begin, yearly, end, 161);
     check_refused(buffer_bytes(&text), ERROR_TOO_MANY, "more than 8192 days");
+    repeat(&text, begin, thinned, end, 2);
+    holidays_leave(parse(buffer_bytes(&text)));
+    repeat(&text, begin, thinned, end, 3);
+    check_refused(buffer_bytes(&text), ERROR_TOO_MANY, "one RRULE too many");
+    repeat(&text, begin, ancient, end, 50);
+    holidays_leave(parse(buffer_bytes(&text)));
+    repeat(&text, begin, ancient, end, 54);
+    check_refused(buffer_bytes(&text), ERROR_TOO_MANY, "one RRULE too many");
     repeat(&text, "[", "\"2026-01-01\",", "\"2026-01-01\"]", HOLIDAYS_SPANS_MAX - 1);
     holidays_leave(parse(buffer_bytes(&text)));
     repeat(&text, "[", "\"2026-01-01\",", "\"2026-01-01\"]", HOLIDAYS_SPANS_MAX);
