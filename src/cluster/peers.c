@@ -89,6 +89,33 @@ static bool peers_node_serves(struct peers_node *node, bool is_slow)
     return true;
 }
 
+/* True if nothing waits for the node, and none of its threads is at work. */
+static bool peers_node_is_idle(const struct peers_node *node)
+{
+    for (size_t i = 0; i < PEERS_LANES_ALL; i++)
+        if (node->lanes[i].has_thread && !node->lanes[i].is_free)
+            return false;
+    return list_is_empty(&node->waiting[0]) && list_is_empty(&node->waiting[1]) &&
+           list_is_empty(&node->copies);
+}
+
+/* Gives the place and the threads of a node that the cluster has forgotten to another one. */
+static struct peers_node *peers_node_reuse(struct peers *peers, uint32_t id)
+{
+    char address[PEERS_ADDRESS_SIZE];
+
+    for (size_t i = 0; i < peers->node_count; i++) {
+        struct peers_node *node = peers->nodes[i];
+
+        if (!peers_node_is_idle(node) ||
+            peers->host.address(peers->host.context, node->id, address))
+            continue;
+        node->id = id;
+        return node;
+    }
+    return NULL;
+}
+
 /* Returns the node of this number; the caller holds the lock. NULL if out of memory, or there are
  * too many. */
 static struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
@@ -97,7 +124,7 @@ static struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
         if (peers->nodes[i]->id == id)
             return peers->nodes[i];
     if (peers->node_count == PEERS_NODES_MAX)
-        return NULL;
+        return peers_node_reuse(peers, id);
     struct peers_node *node = peers_node_create(peers, id);
     if (node)
         peers->nodes[peers->node_count++] = node;
@@ -198,6 +225,15 @@ void peers_post(struct peers *peers, struct list *requests)
     }
 }
 
+/* True if the deadline of one request does not cut the time of the other short: a message ends
+ * with the earliest deadline of its requests. */
+static bool peers_may_share(struct instant now, struct instant first, struct instant until)
+{
+    const uint64_t first_ns = instant_since_ns(now, first), ns = instant_since_ns(now, until);
+
+    return ns / 2 <= first_ns && first_ns / 2 <= ns;
+}
+
 /* Waits for the next requests of a lane; empty when peers stop. */
 static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
 {
@@ -205,6 +241,7 @@ static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
     struct peers *peers = node->peers;
     struct list *waiting = &node->waiting[lane->is_slow];
     struct list late;
+    struct instant first = {0};
     size_t weight = 0;
 
     list_init(&late);
@@ -217,14 +254,18 @@ static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
     while (!list_is_empty(waiting) && !atomic_load(&peers->is_stopping)) {
         struct peers_request *request = list_item(waiting->next, struct peers_request, link_);
 
-        if (weight > 0 && weight + request->weight_ > PEERS_COMMANDS_MAX)
+        const bool is_late = request->until_.ns <= now.ns;
+        if (!is_late && weight > 0 &&
+            (weight + request->weight_ > PEERS_COMMANDS_MAX ||
+             !peers_may_share(now, first, request->until_)))
             break;
         list_remove(&request->link_);
         node->waiting_weight -= request->weight_;
         node->waiting_bytes -= request->bytes_;
-        if (request->until_.ns <= now.ns) {
+        if (is_late) {
             list_push(&late, &request->link_);
         } else {
+            first = weight > 0 ? first : request->until_;
             list_push(ret_requests, &request->link_);
             weight += request->weight_;
         }

@@ -8,13 +8,16 @@
 /* ---- pages of another node ---- */
 
 /* Returns the next request; NULL if the peers stop. */
-static struct peers_copy *copy_await(struct peers_node *node)
+static struct peers_copy *copy_await(struct peers_lane *lane)
 {
+    struct peers_node *node = lane->node;
     struct peers *peers = node->peers;
 
     pthread_mutex_lock(&peers->lock);
+    lane->is_free = true;
     while (list_is_empty(&node->copies) && !atomic_load(&peers->is_stopping))
         pthread_cond_wait(&node->changed, &peers->lock);
+    lane->is_free = false;
     struct list *link = atomic_load(&peers->is_stopping) ? NULL : list_pop(&node->copies);
     pthread_mutex_unlock(&peers->lock);
     return link ? list_item(link, struct peers_copy, link_) : NULL;
@@ -56,7 +59,7 @@ void *peers_copy_run(void *argument)
 {
     struct peers_lane *lane = argument;
 
-    for (struct peers_copy *copy; (copy = copy_await(lane->node));)
+    for (struct peers_copy *copy; (copy = copy_await(lane));)
         copy_serve(lane, copy);
     peers_lane_close(lane);
     return NULL;

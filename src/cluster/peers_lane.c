@@ -67,7 +67,8 @@ static bool lane_is_usable(struct peers_lane *lane)
     char byte;
     size_t size;
 
-    return lane->curl && lane->trust == atomic_load(&lane->node->peers->trust) &&
+    return lane->curl && lane->peer == lane->node->id &&
+           lane->trust == atomic_load(&lane->node->peers->trust) &&
            instant_since_ns(lane->used, instant_now()) < LANE_IDLE_MS * UINT64_C(1000000) &&
            curl_easy_recv(lane->curl, &byte, 1, &size) == CURLE_AGAIN;
 }
@@ -94,6 +95,7 @@ static bool lane_connect(struct peers_lane *lane, const char *address, struct in
         curl_easy_setopt(curl, CURLOPT_CAINFO, peers->ca_file);
     curl_easy_setopt(curl, CURLOPT_CAPATH, NULL); /* the system's authorities are not trusted */
     lane->trust = atomic_load(&peers->trust);
+    lane->peer = lane->node->id;
     if (left > 0 && curl_easy_perform(curl) == CURLE_OK)
         return true;
     peers_lane_close(lane);

@@ -41,6 +41,7 @@ struct peers_lane {
     struct instant used;
     unsigned trust; /* peers->trust at the time of the connection */
     unsigned key;   /* number of the secret that proves its messages; private to the thread */
+    uint32_t peer;  /* node->id at the time of the connection; private to the thread */
 };
 
 /* A secret of the cluster. */
@@ -49,7 +50,8 @@ struct peers_secret {
     size_t size;
 };
 
-/* Another node. peers->lock guards all fields but `peers` and `id`. */
+/* Another node. peers->lock guards all fields but `peers`; `id` changes only while no lane is in
+ * use. */
 struct peers_node {
     struct peers *peers;
     uint32_t id;

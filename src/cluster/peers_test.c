@@ -523,6 +523,33 @@ static void test_messages_of_no_node(void **state)
     world_deinit(&world);
 }
 
+/* Numbers that the cluster has forgotten leave their places to others. */
+static void test_nodes_come_and_go(void **state)
+{
+    struct seat one, two;
+    struct peers_world world;
+    struct passed passed;
+
+    (void)state;
+    world_init(&world, 0);
+    seat_open(&one, &world, 1, 20);
+    seat_open(&two, &world, 2, 2000);
+    for (uint32_t id = 100; id < 100 + PEERS_NODES_MAX; id++) {
+        world_set_owner(&world, 1, id);
+        assert_int_equal(ask_kind(&one, COMMAND_CREATE), ERROR_OVERLOADED);
+    }
+    world_set_owner(&world, 1, 2);
+    enum error_code error = ERROR_OVERLOADED;
+    for (int tries = 0; tries < 200 && error == ERROR_OVERLOADED; tries++) { /* each of 20 ms */
+        passed_init(&passed, &world, COMMAND_GET, 1, 9);
+        error = passed_ask(&passed, one.peers);
+    }
+    assert_int_equal(error, ERROR_NONE);
+    peers_stop(one.peers);
+    peers_stop(two.peers);
+    world_deinit(&world);
+}
+
 /* An answer that comes after its time disturbs nothing. */
 static void test_late_answer(void **state)
 {
@@ -737,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_strangers_take_nothing),
         cmocka_unit_test(test_messages_of_no_node),
+        cmocka_unit_test(test_nodes_come_and_go),
         cmocka_unit_test(test_late_answer),
         cmocka_unit_test(test_pages_of_copies),
         cmocka_unit_test(test_copies_hold_up_nothing),

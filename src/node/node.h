@@ -129,7 +129,10 @@ struct node_queue_request {
     bool has_items_;   /* whether `leased` was called */
     /* whether it is on the board; guarded by the board's lock, like the next field */
     bool is_waiting_;
-    bool is_given_up_;               /* whether it no longer waits */
+    bool is_given_up_; /* whether it no longer waits */
+    /* The worker's request in whose place it waits; and the one that waits on the board in place
+     * of this one. NULL if there is none. */
+    struct node_queue_request *whole_, *here_;
     struct node_acks *acks_;         /* acknowledgement of which it is a part, or NULL */
     struct tenant_pot_share *share_; /* share that counts its receipts */
 };

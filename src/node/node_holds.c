@@ -249,6 +249,10 @@ enum error_code node_holds_refuse(enum holds_kind kind, enum error_code code,
         return error_set(ret_error, code, "%s",
                          "Another node was drained at the same time: look at the nodes, and try "
                          "again");
+    if (code == ERROR_TOO_MANY && kind == HOLDS_DRAIN)
+        return error_set(ret_error, code,
+                         "%d nodes are drained already: undrain those that are gone",
+                         HOLDS_DRAINED_MAX);
     if (code == ERROR_TOO_MANY)
         return error_set(ret_error, code,
                          "At most %d queues and targets of a tenant are paused, and %d of all",

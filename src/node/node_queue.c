@@ -58,10 +58,12 @@ void node_queue_route(struct node *node, struct node_queue_request *request)
 
 void node_queue_give_up(struct node *node, struct node_queue_request *request)
 {
-    if (!queue_board_give_up(node->board, request))
+    struct node_queue_request *waiting = queue_board_give_up(node->board, request);
+
+    if (!waiting)
         return;
-    list_init(&request->link_);
-    node_queue_answer_empty(request);
+    list_init(&waiting->link_);
+    node_queue_answer_empty(waiting);
 }
 
 void node_queue_stop_waiting(struct node *node)
@@ -243,6 +245,7 @@ enum error_code node_queue_take(struct node *node, struct node_queue_request *re
         request->queue.wait_until = (struct instant){0};
         request->visited_ = 0;
         request->has_items_ = request->is_waiting_ = request->is_given_up_ = false;
+        request->here_ = NULL;
         node_queue_route(node, request);
         return ERROR_NONE;
     }

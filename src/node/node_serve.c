@@ -619,7 +619,9 @@ static void node_serve_shut(struct node_replica *replica)
 {
     assert(replica->replica && replica->log);
     node_copy_end(replica);
-    node_serve_take_in(replica);
+    /* the node may have been told to stop since the last turn */
+    if (node_serve_take_in(replica) & REPLICA_RELEASE)
+        replica->is_releasing = true;
     replica_stop(replica->replica);
     node_once_stop(replica->once);
     replica->once = NULL;

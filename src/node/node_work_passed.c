@@ -225,6 +225,7 @@ static enum error_code work_gather_ask_here(struct work_gather *gather, struct i
                   .lease_ms = queue->lease_ms,
                   .worker = queue->worker,
                   .wait_until = until},
+        .whole_ = gather->whole,
         .leased = work_gather_here_leased,
         .done = work_gather_here_done,
     };
@@ -289,6 +290,7 @@ static enum error_code work_gather_begin(struct node *node, struct node_queue_re
     gather->node = node;
     gather->whole = request;
     request->is_waiting_ = request->is_given_up_ = false;
+    request->whole_ = request->here_ = NULL;
     gather->until = request->queue.wait_until;
     gather->request.done = work_gather_passed_done;
     gather->first = (uint16_t)(atomic_fetch_add(&node->counts.gathers, 1) % node->partition_count);

@@ -132,6 +132,8 @@ static struct node_queue_request *board_take_out(struct queue_board *board,
     tw_wheel_cancel(board->waits, request->wait_timer_);
     list_remove(&request->link_);
     request->is_waiting_ = false;
+    if (request->whole_)
+        request->whole_->here_ = NULL;
     board->waiting--;
     board_update(board, line);
     return request;
@@ -170,6 +172,8 @@ static bool board_wait(struct queue_board *board, struct node_queue_request *req
     }
     list_push(&line->waiting, &request->link_);
     request->is_waiting_ = true;
+    if (request->whole_)
+        request->whole_->here_ = request;
     board->waiting++;
     board_update(board, line);
     return true;
@@ -181,7 +185,8 @@ int queue_board_route(struct queue_board *board, struct node_queue_request *requ
     *ret_is_first = false;
     pthread_mutex_lock(&board->lock);
     bool may_wait = request->wait_until_.ns > now.ns && !board->is_stopped && !board->is_blind;
-    int shard = board->is_stopped || request->is_given_up_
+    int shard = board->is_stopped || request->is_given_up_ ||
+                        (request->whole_ && request->whole_->is_given_up_)
                     ? QUEUE_BOARD_ANSWERED
                     : board_best(board, request->queue.queue);
     if (shard == BOARD_NOWHERE && may_wait && board_wait(board, request, ret_is_first))
@@ -257,15 +262,16 @@ bool queue_board_has_work(struct queue_board *board, unsigned shard)
     return has_work;
 }
 
-bool queue_board_give_up(struct queue_board *board, struct node_queue_request *request)
+struct node_queue_request *queue_board_give_up(struct queue_board *board,
+                                               struct node_queue_request *request)
 {
     pthread_mutex_lock(&board->lock);
-    const bool is_waiting = request->is_waiting_;
+    struct node_queue_request *waiting = request->is_waiting_ ? request : request->here_;
     request->is_given_up_ = true;
-    if (is_waiting)
-        board_take_out(board, board_find(board, request->queue.queue), request);
+    if (waiting)
+        board_take_out(board, board_find(board, waiting->queue.queue), waiting);
     pthread_mutex_unlock(&board->lock);
-    return is_waiting;
+    return waiting;
 }
 
 bool queue_board_is_given_up(struct queue_board *board, const struct node_queue_request *request)

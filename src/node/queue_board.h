@@ -65,8 +65,10 @@ bool queue_board_goes_before(struct queue_board *board, unsigned shard, struct b
 struct node_queue_request *queue_board_take(struct queue_board *board, unsigned shard);
 bool queue_board_has_work(struct queue_board *board, unsigned shard);
 
-/* Ends the wait of a worker. Returns true if it waited: the caller answers it. */
-bool queue_board_give_up(struct queue_board *board, struct node_queue_request *request);
+/* Ends the wait of a worker. Returns the request that waited for it, which the caller answers; NULL
+ * if none did. */
+struct node_queue_request *queue_board_give_up(struct queue_board *board,
+                                               struct node_queue_request *request);
 
 bool queue_board_is_given_up(struct queue_board *board, const struct node_queue_request *request);
 

@@ -141,16 +141,32 @@ static void test_a_worker_is_given_up(void **state)
     assert_int_equal(board_send(board, &first), QUEUE_BOARD_WAITS);
     assert_int_equal(board_send(board, &second), QUEUE_BOARD_WAITS);
     assert_false(queue_board_is_given_up(board, &first));
-    assert_true(queue_board_give_up(board, &first));
+    assert_ptr_equal(queue_board_give_up(board, &first), &first);
     assert_true(queue_board_is_given_up(board, &first));
-    assert_false(queue_board_give_up(board, &first));
+    assert_null(queue_board_give_up(board, &first));
     assert_int_equal(queue_board_waiting(board), 1);
     queue_board_publish(board, 1, BYTES("mail"), queue_board_first(5, (struct wall){1}));
     assert_int_equal(board_send(board, &first), QUEUE_BOARD_ANSWERED);
     assert_ptr_equal(queue_board_take(board, 1), &second);
-    assert_false(queue_board_give_up(board, &second));
+    assert_null(queue_board_give_up(board, &second));
     assert_int_equal(board_send(board, &second), QUEUE_BOARD_ANSWERED);
     assert_int_equal(queue_board_waiting(board), 0);
+    queue_board_destroy(board);
+}
+
+/* What waits in the place of a worker's request ends with that, and does not wait after it. */
+static void test_a_worker_is_given_up_elsewhere(void **state)
+{
+    struct queue_board *board = board_of(2);
+    struct node_queue_request whole = board_worker("mail", 1000), here = board_worker("mail", 1000);
+
+    (void)state;
+    here.whole_ = &whole;
+    assert_int_equal(board_send(board, &here), QUEUE_BOARD_WAITS);
+    assert_ptr_equal(queue_board_give_up(board, &whole), &here);
+    assert_int_equal(queue_board_waiting(board), 0);
+    assert_null(queue_board_give_up(board, &whole));
+    assert_int_equal(board_send(board, &here), QUEUE_BOARD_ANSWERED);
     queue_board_destroy(board);
 }
 
@@ -222,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_workers_are_taken_in_order),
         cmocka_unit_test(test_waits_end),
         cmocka_unit_test(test_a_worker_is_given_up),
+        cmocka_unit_test(test_a_worker_is_given_up_elsewhere),
         cmocka_unit_test(test_each_worker_is_taken_once),
     };
 

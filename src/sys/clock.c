@@ -94,8 +94,12 @@ struct wall instant_wall(struct instant instant)
         /* The wall clock is read first, so that the time until the other clock is read counts as
          * passed. */
         wall_now();
+    const struct instant at = instant_timers_now();
+    const uint64_t ago_ms = instant_since_ns(instant, at) / 1000000;
 
-    return wall_add(now, instant_since_ns(instant_timers_now(), instant) / 1000000);
+    if (ago_ms > 0)
+        return (struct wall){now.ms > ago_ms ? now.ms - ago_ms : 0};
+    return wall_add(now, instant_since_ns(at, instant) / 1000000);
 }
 
 void clock_start_virtual(struct wall at)

@@ -51,7 +51,7 @@ struct instant instant_boot_now(void);
 struct instant instant_timers_now(void);
 
 /* Returns the time of timers at an instant of instant_timers_now, provided that the wall clock does
- * not step; it may be a moment too early. For a past instant, returns the present time. */
+ * not step; it may be a moment too early. */
 struct wall instant_wall(struct instant instant);
 
 /* ---- the virtual clock ---- */
