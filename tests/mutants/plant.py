@@ -10,8 +10,8 @@ A bug is a few lines of a file GROUP.bugs (bugs.py describes the form). Its grou
 lib       the tests of the module that its name begins with: wheel-... is for lib/src/wheel*_test.c.
           SEEDS (40) is the number of seeds of a model test that it may survive, LIMIT (60) the seconds a test may take
           until it has failed.
-sim       the simulation of one node. RUNS (20000) is the number of seeds that it may survive, STEPS (200) their length. Bugs of
-          memory limits and of steps of the clock take longer runs: STEPS=800.
+sim       the simulation of one node. RUNS (20000) is the number of seeds that it may survive, STEPS (200 800) their lengths: bugs
+          of memory limits and of steps of the clock take longer runs.
 cluster   the simulation of several nodes. RUNS (20000) is the number of seeds that it may survive. A bug that it cannot meet names
           the test that must find it, as those of daemon do.
 wheel     the store on a wheel: the test of src/store/wheel that the bug names.
@@ -168,8 +168,8 @@ class World:
 
     def find(self, copy, is_planted):
         runs = os.environ.get("RUNS", "20000") if is_planted else "500"
-        if copy.run([f"{copy.build}/tests/world/world", "--seed", SEED, "--steps", os.environ.get("STEPS", "200"),
-                     "--runs", runs, "--nodes", self.nodes]):
+        if all(copy.run([f"{copy.build}/tests/world/world", "--seed", SEED, "--steps", steps, "--runs", runs, "--nodes", self.nodes])
+               for steps in os.environ.get("STEPS", "200 800").split()):
             return None
         broken = re.search(r"^BROKEN: (.*)", copy.output, re.M)
         after = re.search(r"^FAILED (after \d+ runs)", copy.output, re.M)
