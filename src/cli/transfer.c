@@ -136,9 +136,15 @@ static void transfer_take_failures(struct transfer_import *import, struct bytes 
     struct bytes counts = bytes_cut(&answer, '\n'), batch = buffer_bytes(&import->batch);
     struct buffer kept;
     size_t index = 0, kept_count = 0;
+    const uint64_t created = cli_number(cli_member(counts, "created"), 0);
+    const uint64_t existed = cli_number(cli_member(counts, "existed"), 0);
+    /* The daemon has read nothing behind the line of the last problem, which may be that of the
+     * batch: this line and all behind it are sent again. */
+    const bool is_cut =
+        created + existed + cli_number(cli_member(counts, "failed"), 0) < import->count;
 
-    import->created += cli_number(cli_member(counts, "created"), 0);
-    import->existed += cli_number(cli_member(counts, "existed"), 0);
+    import->created += created;
+    import->existed += existed;
     buffer_init(&kept);
     while (answer.size > 0) {
         struct bytes problem = bytes_cut(&answer, '\n'), line = {NULL, 0};
@@ -148,13 +154,19 @@ static void transfer_take_failures(struct transfer_import *import, struct bytes 
             continue;
         for (; index < number; index++)
             line = bytes_cut(&batch, '\n');
-        if (!transfer_is_busy(cli_number(cli_member(problem, "status"), 0))) {
+        const bool is_cut_here = is_cut && number > 1 && !answer.size;
+        if (!is_cut_here && !transfer_is_busy(cli_number(cli_member(problem, "status"), 0))) {
             transfer_fail(import, import->numbers[number - 1], problem);
             continue;
         }
         buffer_append_bytes(&kept, line);
         buffer_append_text(&kept, "\n");
         import->numbers[kept_count++] = import->numbers[number - 1];
+    }
+    for (; is_cut && index < import->count; index++) {
+        buffer_append_bytes(&kept, bytes_cut(&batch, '\n'));
+        buffer_append_text(&kept, "\n");
+        import->numbers[kept_count++] = import->numbers[index];
     }
     buffer_deinit(&import->batch);
     import->batch = kept;

@@ -487,6 +487,10 @@ static bool connection_read_body(struct connection *connection, struct bytes *in
 
 static bool connection_may_begin(const struct connection *connection)
 {
+    /* Nothing follows a stream, even if its turn has not come yet. */
+    if (!list_is_empty(&connection->requests) &&
+        list_item(connection->requests.prev, struct http_request, link)->ends_connection)
+        return false;
     return !connection->is_last && !connection->large && connection->request_count < PIPELINE_MAX &&
            !(connection->is_exclusive && !list_is_empty(&connection->requests)) &&
            connection->out.size - connection->out_sent < OUT_BYTES_MAX;

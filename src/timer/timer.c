@@ -224,7 +224,8 @@ void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct 
 {
     if (fields & PATCH_TARGET && !bytes_equal(texts->targets, values->targets))
         texts->parts = (struct bytes){0};
-    if (fields & PATCH_TARGET && !bytes_equal(texts->target, values->target))
+    if (fields & PATCH_TARGET && (!bytes_equal(texts->target, values->target) ||
+                                  !bytes_equal(texts->targets, values->targets)))
         texts->order = (struct bytes){0};
 #define X(tag, name, kept, patch) \
     if (fields & PATCH_##patch)   \

@@ -15,6 +15,7 @@ import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
+from daemon_case import DaemonCase
 
 # Paths of calls whose last part is also a name of others.
 ALSO_NAMES = {"/v1/named-targets/reseal": "/v1/named-targets/{name}"}
@@ -298,6 +299,27 @@ class FormsTest(Document):
             self.assertIn("431", named, path)
             if "requestBody" in operation:
                 self.assertLessEqual({"413", "415"}, named, path)
+
+
+class ChangesTest(DaemonCase):
+    """What a change leaves behind must be what a create allows."""
+
+    # proves: key
+    def test_keys_are_text(self):
+        for key in ("%ff", "%fe", "a%c3"):
+            problem = self.call(422, "PUT", f"/v1/keys/{key}/timer", {"after": "1h", "target": "queue:a"})[1]
+            self.assertIn("UTF-8", str(problem))
+
+    # proves: strict-order
+    def test_several_targets_have_no_order(self):
+        """An item of the strict order that gets several targets leaves it, and blocks nothing behind it."""
+        timer = self.create(target="queue:q", order="strict")
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"targets": ["queue:q", "http://127.0.0.1:9/never"]})
+        self.call(200, "POST", f"/v1/timers/{timer['id']}/fire")
+        self.create(target="queue:q", order="strict", after="0s")
+        found = []
+        harness.wait_until(lambda: found.extend(self.call(200, "POST", "/v1/queues/q/lease", {"max": 10})[1]["items"]) or
+                           len(found) == 2, 20, "both are leased")
 
 
 class RateTest(Document):

@@ -234,6 +234,22 @@ class EventsTest(DaemonCase):
         self.assertEqual(self.daemon.process.wait(harness.PATIENCE_S), 0)
 
 
+class PipelineTest(DaemonCase):
+    # proves: events
+    def test_nothing_follows_a_stream(self):
+        """A request behind that for a stream on one connection is not answered into the stream."""
+        with socket.create_connection(("127.0.0.1", self.daemon.port), 20) as client:
+            client.sendall(b"".join(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path
+                                    for path in (b"/v1/timers", b"/v1/events?type=created", b"/v1/timers")))
+            got = b""
+            while b"retry: " not in got:
+                got += client.recv(65536)
+            self.create()
+            while b"event: created" not in got:
+                got += client.recv(65536)
+        self.assertEqual(got.count(b"HTTP/1.1 200"), 2)
+
+
 class TenantsTest(TokensCase):
     # proves: events-tenant
     def test_a_tenant_sees_its_own_alone(self):

@@ -149,7 +149,8 @@ class TokensTest(TokensCase):
         self.daemon.signal(signal.SIGTERM)
         daemon = self.start("--metrics-access", "open")
         self.assertEqual(daemon.call("GET", "/metrics")[0], 200)
-        self.assertEqual(daemon.call("GET", "/v1/timers")[0], 401)
+        for path in ("/v1/timers", "/v1/stats", "/v1/verdict", "/v1/history?window=1h", "/v1/cluster"):
+            self.assertEqual(daemon.call("GET", path)[0], 401, path)
         self.assertEqual(daemon.call("POST", "/v1/admin/backup")[0], 401)
 
     # proves: token-reload

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -50,6 +52,25 @@ class TransferTest(daemon_case.DaemonCase):
         timer = self.made(key, **fields)
         self.call(200, "POST", f"/v1/timers/{timer['id']}/fire")
         return timer
+
+    # proves: import-restore
+    def test_an_import_whose_batch_is_ended(self):
+        """A client that does not read holds the memory for answers, so the daemon ends a batch early; what it has not read is
+        sent again."""
+        self.restart("--answers-bytes-max", "1M")
+        for _ in range(20):
+            self.create(payload="x" * 200000)
+        lines = "".join(json.dumps({"key": f"k{number}", "after": "1h", "target": "queue:a"}) + "\n" for number in range(500))
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", self.daemon.port))
+        slow.sendall(b"GET /v1/timers HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        harness.wait_until(lambda: slow.recv(1, socket.MSG_PEEK), 20, "an answer has begun")
+        leaves = threading.Timer(2, slow.close)
+        leaves.start()
+        self.addCleanup(leaves.join)
+        self.assertIn("created 500, existed 0, failed 0", self.cli(self.daemon, "import", "-", stdin=lines))
+        self.assertEqual(len(self.call(200, "GET", "/v1/timers?key_prefix=k&limit=1000")[1]["timers"]), 500)
 
     def fill(self):
         daily = {"every": "1d", "at": "2026-01-01T03:00:00Z"}

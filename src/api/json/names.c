@@ -1,6 +1,7 @@
 /* names.c - checks names, and maps a key or a request name to its partition. */
 #include "api/json/names.h"
 
+#include "base/utf8.h"
 #include "timer/flow.h"
 
 #include <stdio.h>
@@ -20,6 +21,8 @@ enum error_code name_check_new(struct bytes name, struct error *ret_error)
     if (bytes_equal(name, BYTES(".")) || bytes_equal(name, BYTES("..")))
         return error_set(ret_error, ERROR_INVALID,
                          "It must not be . or .., which programs take out of the path of a URL");
+    if (!utf8_is_text(name.data, name.data + name.size))
+        return error_set(ret_error, ERROR_INVALID, "It must be UTF-8");
     return name_check(name, ret_error);
 }
 
