@@ -24,10 +24,10 @@ struct webhook_request {
     struct buffer text_;         /* header lines, each with its \r\n */
     struct curl_slist *headers_; /* an array, each entry the predecessor of the next */
     size_t headers_capacity_, headers_count_;
-    struct bytes secrets_[2]; /* the token, and the URL to answer later, in `text_`; or empty */
+    struct bytes secrets_[2]; /* in `text_`: the token, and the end of the ack URL; or empty */
 };
 
-/* Hides these in the answer of the delivery. */
+/* Hides the token and the secret of the ack URL in the answer of the delivery. */
 void webhook_request_hide(const struct webhook_request *request, struct delivery *delivery);
 
 static inline void webhook_request_init(struct webhook_request *request)
