@@ -81,18 +81,14 @@ static uint64_t targets_key_of(const struct targets *targets, const struct timer
                                enum target_scope scope)
 {
     const uint64_t tenant = random_mix(bytes_hash(targets->options.seed, timer->texts.tenant));
-    const struct bytes path = targets_path(timer);
     char room[TARGET_PAUSE_NAME_SIZE_MAX];
-    struct bytes name = timer_target_origin(timer);
-    const size_t size = name.size;
+    const uint64_t origin = random_mix(bytes_hash(tenant, target_pause_origin(timer, room)));
 
-    /* all spellings of an origin share its breakers */
-    target_pause_name(timer->texts.target, &timer->target, room, &name);
-    const uint64_t origin = random_mix(bytes_hash(tenant, name));
-    return scope == TARGET_ORIGIN
-               ? origin
-               : random_mix(
-                     bytes_hash(~origin, (struct bytes){path.data + size, path.size - size}));
+    if (scope == TARGET_ORIGIN)
+        return origin;
+    const struct bytes path = targets_path(timer);
+    const size_t size = timer_target_origin(timer).size; /* with which the path begins */
+    return random_mix(bytes_hash(~origin, (struct bytes){path.data + size, path.size - size}));
 }
 
 static struct target_breaker *targets_find(const struct targets *targets, const struct timer *timer,

@@ -68,10 +68,8 @@ void dispatch_name_of(const struct engine *engine, const struct timer *timer,
         ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
     } else {
         char room[TARGET_PAUSE_NAME_SIZE_MAX];
-        struct bytes origin = timer_target_origin(timer);
+        const struct bytes origin = target_pause_origin(timer, room);
 
-        /* all spellings of an origin share its limits */
-        target_pause_name(timer->texts.target, &timer->target, room, &origin);
         ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION
                              ? DISPATCH_BROKER
                              : DISPATCH_WEBHOOK;

@@ -55,6 +55,14 @@ bool target_pause_name(struct bytes text, const struct target *target,
     return true;
 }
 
+struct bytes target_pause_origin(const struct timer *timer, char room[TARGET_PAUSE_NAME_SIZE_MAX])
+{
+    struct bytes origin = timer_target_origin(timer);
+
+    target_pause_name(timer->texts.target, &timer->target, room, &origin);
+    return origin;
+}
+
 /* Parses the client's name of a target. The origin of a broker is first completed to a whole target
  * in `whole`, because the parser requires a path. */
 static enum error_code target_pause_parse_origin(struct bytes text, char *whole, size_t whole_size,

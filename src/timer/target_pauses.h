@@ -30,6 +30,7 @@
 #include "timer/named_rows.h"
 #include "timer/target.h"
 #include "timer/tenant.h"
+#include "timer/timer.h"
 
 #define TARGET_PAUSES_MAX          4096 /* maximum of pauses of all tenants */
 #define TARGET_PAUSES_TENANT_MAX   256
@@ -55,6 +56,10 @@ struct target_pauses {
 /* Returns the name of a target, written to `room`. False if it is too long. */
 bool target_pause_name(struct bytes text, const struct target *target,
                        char room[TARGET_PAUSE_NAME_SIZE_MAX], struct bytes *ret_name);
+
+/* Returns the origin of the timer's target in one spelling, which all spellings share; written to
+ * `room`, or as the timer has it if that is too long. */
+struct bytes target_pause_origin(const struct timer *timer, char room[TARGET_PAUSE_NAME_SIZE_MAX]);
 
 /* Returns the key of the flow whose pause has this name; empty if it is no flow's. */
 struct bytes target_pause_flow(struct bytes name);
